@@ -55,7 +55,7 @@ Task = Callable[..., Any]
 
 
 def survey_groups(groups: Groups, function: str) -> Survey:
-    """The survey of one partition: for each group the number of samples and a histogram of their confidences.
+    """The survey of one partition: of each group, the number of samples and a histogram of their confidences.
 
     The histogram is made of a sample of about `_SURVEYED_PER_PARTITION` rows, seeded by the number of rows so that a
     repeated task gives the same result, and scaled up to the number of all rows. InputError if there are too many
@@ -160,9 +160,9 @@ class RangeNumbers:
     def positions(self, sums: RangeSums) -> dict[int, RangePosition]:
         """The position of each range that holds samples, by number of the range.
 
-        A position holds mass and loss above the range, and the totals, both within its group. `sums` has a column for
-        every range. The dict goes group by group, and through each group from the most confident range down; callers
-        rely on that order.
+        A position holds mass and loss above the range, and the totals, both within its group: groups are ranked apart.
+        `sums` has a column for every range. The dict goes group by group, and through each group from the most
+        confident range down; callers rely on that order.
         """
         positions = {}
         for group, first in self.first_range.items():
@@ -210,8 +210,8 @@ def number_ranges(survey: Survey, task_count: int) -> RangeNumbers:
 def _fill_bundles(sizes: Sequence[float], samples_per_bundle: float) -> np.ndarray:
     """The number of each range's bundle, for ranges with about `sizes` samples.
 
-    Ranges follow one another; a new bundle starts when the next range would bring it above `samples_per_bundle`. So a
-    larger range is a bundle of its own, and numbers ascend from 0.
+    A bundle is the ranges that one task finishes. Ranges follow one another; a new bundle starts when the next range
+    would bring it above `samples_per_bundle`. So a larger range is a bundle of its own, and numbers ascend from 0.
     """
     bundles = []
     bundle = 0
@@ -233,8 +233,8 @@ def split_into_bundles(
     Returns a list of all bundles, each a list of (number of the range, its samples), and the sums of every range. A
     bundle is the ranges that one task finishes. Ranges without samples are left out of the bundles; their sums are 0.
     Ranges that can hold only one confidence are left out too, because their sums are enough to finish them, unless
-    `keep_tied_samples`: a comparison of two models reads every sample. `numbering` is the numbering of the ranges of
-    all groups.
+    `keep_tied_samples`: a comparison of two models reads every sample. `numbering` has the cuts of all groups, and the
+    number and the bundle of each range.
     """
     bundles: list[Bundle] = [[] for _ in range(numbering.bundle_count)]
     all_sums = empty_sums(numbering.range_count)
@@ -255,7 +255,8 @@ def split_into_bundles(
 def join_pieces_by_range(pieces: Sequence[Bundle]) -> Iterator[tuple[int, Columns]]:
     """Number and samples of each range of a bundle, in ascending order of the number.
 
-    `pieces` holds that bundle from every partition. The pieces of a range are freed once they are put together.
+    A bundle is the ranges that one task finishes; `pieces` holds it from every partition, as lists of (number of the
+    range, its samples). The pieces of a range are freed once they are put together.
     """
     columns_of_range: dict[int, list[Columns]] = {}
     for piece in pieces:
@@ -276,7 +277,8 @@ def plan_ranges(
     `min_tasks` is how many tasks keep all workers busy; small data gets fewer. InputError, naming `function`, for data
     without samples, for more points of curves than the driver takes, and for weights that do not suit the estimator.
     `fields` names the columns to read. `survey` holds what the first pass found of each group: number of samples,
-    histogram of confidences, weights. `request` says what to compute.
+    histogram of confidences, weights. `request` says what to compute. Returns the numbers of all ranges, and which
+    ranges (a bundle) each task finishes.
     """
     rows = survey.sample_count
     group_count = len(survey.sample_counts)
@@ -288,6 +290,7 @@ def plan_ranges(
             f"got {request.curve_points:,}. The points of all curves come to the driver."
         )
     finish.check_weights(function, fields, survey, request)
+    # both rounded up
     tasks_for_size = -(-rows // SAMPLES_PER_RANGE)
     tasks_for_workers = min(min_tasks, -(-rows // _MIN_SAMPLES_PER_TASK))
     return number_ranges(survey, min(max(tasks_for_size, tasks_for_workers), _MAX_TASKS))
@@ -310,9 +313,11 @@ def merge_sums(parts: Sequence[RangeSums]) -> RangeSums:
 def finish_bundle(
     pieces: Sequence[Bundle], positions: Mapping[int, RangePosition], request: EngineRequest
 ) -> dict[int, RangeResult]:
-    """The results of a bundle's ranges, by number of the range; `pieces` holds the bundle from every partition.
+    """The results of a bundle's ranges, by number of the range.
 
-    Ranges without a position (those already finished from their sums) are skipped. `request` says what to compute.
+    A bundle is the ranges that one task finishes; `pieces` holds it from every partition. `positions` has the mass and
+    loss above each range, and the totals of its group. Ranges without a position (those already finished from their
+    sums) are skipped. `request` says what to compute.
     """
     results = {}
     for number, columns in join_pieces_by_range(pieces):
@@ -332,8 +337,9 @@ def pass_bundle_to_second_model(
     A bundle is the ranges that one task finishes. `pieces` holds the bundle from every partition. The influence of a
     sample on the area of the first model depends on the samples of other ranges through a few sums; `influences` has
     them for each range, by its number. A moved sample carries its second confidence, its loss and this influence.
-    `numbering` is the numbering of the second model's ranges. Returns all bundles of the second model, with
-    these samples only, and the sums of its ranges over them. There are no groups. `request` says what to compute.
+    `numbering` has the cuts of the second model's ranges, and the bundle of each. Returns all bundles of the second
+    model, with these samples only, and the sums of its ranges over them. There are no groups: all samples are under
+    None. `request` says what to compute.
     """
     moved = [
         paired.pass_to_second_model(columns, influences[number], request)
@@ -402,9 +408,10 @@ class PlanResult:
         return [self.results[number] for number in descending if number in self.results]
 
     def influences_by_bundle(self) -> dict[int, dict[int, RangeInfluence]]:
-        """What the influences in each range need from the other ranges: by bundle, then by number of the range.
+        """What the influences of samples need from outside their range: by bundle, then by number of the range.
 
-        Only for a plan without groups. Results and positions are both ordered from the most confident range down.
+        The influence of a sample is what it does to the area. Only for a plan without groups. Results and positions are
+        both ordered from the most confident range down.
         """
         positions = self.numbering.positions(self.sums)
         influences = paired.range_influences(self.results_of(None), list(positions.values()), self.request)
@@ -443,11 +450,12 @@ class ClusterRun(ABC):
     def execute(self, load: Loader, request: EngineRequest, stage: str = "") -> PlanResult:
         """Run the whole plan: survey the data, cut it into ranges, sum these up, and finish each where it is stored.
 
-        Ranges with one confidence are finished here from their sums, all others by tasks, each of which finishes a
-        bundle of ranges. The ranges are those of the confidence in `load.fields`. For a comparison `load` also reads
-        the columns of a second model, which are stored with the samples; the second model has an execution of its own.
-        `stage` is a prefix for the titles of progress bars. InputError for data without samples, too many groups or
-        points, and weights that do not suit the request.
+        A range is the samples of a group whose confidences lie between two thresholds. Ranges with one confidence are
+        finished here from their sums, all others by tasks, each of which finishes a bundle of ranges. `load` reads a
+        partition as checked columns by group. The ranges are those of the confidence in `load.fields`. For a comparison
+        `load` also reads the columns of a second model, which are stored with the samples; the second model has an
+        execution of its own. `stage` is a prefix for the titles of progress bars. InputError for data without samples,
+        too many groups or points, and weights that do not suit the request.
         """
         survey_task = partial(survey_groups, function=load.function)
         merge_task = partial(merge_surveys, function=load.function)
@@ -456,13 +464,14 @@ class ClusterRun(ABC):
         survey = self.reduce_partitions(survey_task, first_model, merge_task, f"{stage}survey") or Survey()
         # two tasks per core, so that a core that finishes early has another one to do
         min_tasks = 2 * max(1, self.cores)
-        # one numbering of the ranges of all groups, with the bundle of each range
+        # the cuts of all groups, and the number and the bundle of each range
         numbering = plan_ranges(load.function, load.fields, survey, request, min_tasks)
         # from here on the weights of each group are divided by its unit as they are read
         load = load._replace(weight_units=survey.weight_units(load.fields.repetitions))
         bundled_samples, sums = self.sort_into_bundles(load, numbering, stage)
         results: dict[int, RangeResult] = {}
         positions_to_finish: dict[int, RangePosition] = {}
+        # of each range that holds samples: the mass and loss above it, and the totals of its group
         for number, position in numbering.positions(sums).items():
             # a range with one confidence: its sums are enough
             if sums.is_tied[number]:

@@ -158,8 +158,9 @@ class DaskRun(cluster.ClusterRun):
     ) -> Iterable[Any]:
         """`task(pieces, argument)` for each bundle in `arguments`, as Dask tasks; the results come to this process.
 
-        `bundled_samples` are futures of samples by bundle; `pieces` is what they hold of the bundle, one list of
-        (number of the range, its samples) per partition. `stage` is the title of the progress bar.
+        `bundled_samples` are futures of samples by bundle (the ranges that one task finishes); `pieces` is what they
+        hold of the bundle, one list of (number of the range, its samples) per partition. `stage` is the title of the
+        progress bar.
         """
         futures = [
             self.submit(_call_and_pickle, task, self._pieces_of_bundle(bundled_samples, bundle), argument)

@@ -134,7 +134,8 @@ class Run:
         the request.
 
         `fields` names the columns and `sample_count` is the number of samples in all files, None where they do not
-        tell.
+        tell. Batches are samples by group. The survey of a model holds, for each group, the number of samples, a
+        histogram of the confidences of some of them, and the range of the weights.
         """
         self.weight_units = {}  # weights must be read as they are
         surveys = [Survey(), Survey()] if two_models else [Survey()]
@@ -158,7 +159,7 @@ class Run:
         return samples_that_fit(self.memory - reserved_bytes, self.request, types)
 
     def choose_cuts(self, survey: Survey, may_count: bool = True) -> dict[Any, RangeCuts]:
-        """Cut each group into ranges of confidence that fit the memory budget.
+        """Cut each group into ranges (samples with confidences between two thresholds) that fit the memory budget.
 
         Where many samples share few float32 values, counting them takes less than sorting them: such a window
         of values becomes a range of its own that is counted, unless `may_count` is False. The other ranges share the
@@ -219,10 +220,11 @@ class Run:
     def partition(self, spill: Spill, cuts: dict[Any, RangeCuts], key: str | None) -> dict[Any, RangeFiles]:
         """Second pass over the files: write every sample to the file of its range, and add up the sums of the ranges.
 
-        With a `key`, a hash of the files and the request, progress is saved after each file, and an interrupted pass
-        with the same key goes on where it stopped, with its own cuts instead of `cuts`. Saved arrays have the order of
-        the groups in `cuts`. With a key no range may be counted: counters are not saved. `spill` is the folder of
-        intermediate data.
+        A range is the samples of a group whose confidences lie between two thresholds; `cuts` says for each group where
+        its ranges start and which of them is counted, if any. With a `key`, a hash of the files and the request,
+        progress is saved after each file, and an interrupted pass with the same key goes on where it stopped, with its
+        own cuts instead of `cuts`. Saved arrays have the order of the groups in `cuts`. With a key no range may be
+        counted: counters are not saved. `spill` is the folder of intermediate data.
 
         A counted range has no file: memory holds the numbers of samples and of errors at each of its float32 values.
         """
@@ -244,6 +246,7 @@ class Run:
             range_files = RangeFiles(spill, starts, counted_range=None, keep_tied_samples=keep_tied_samples)
             range_files.sums = RangeSums(sums, low, high)
             files_of_group[group] = range_files
+        # files that were read whole before the interruption are skipped
         done_files = 0 if progress is None else progress.done_files
         for number, file in enumerate(self.files):
             if number >= done_files:
@@ -265,9 +268,10 @@ class Run:
         """Second pass over the files, and the pass over the ranges.
 
         Intermediate data goes to a temporary folder in `spill_folder` (None: the system's), or to `resume_folder`,
-        which is kept if the work is interrupted; `key` then identifies the work. Returns for each group its totals and
-        the results of its ranges, most confident first. `survey` holds what the first pass found of each group: number
-        of samples, histogram of confidences, weights.
+        which is kept if the work is interrupted; `key` then identifies the work. `cuts` says for each group where its
+        ranges start (a range: the samples with confidences between two thresholds) and which one is counted. Returns
+        for each group its totals and the results of its ranges, most confident first. `survey` holds what the first
+        pass found of each group: number of samples, histogram of confidences, weights.
         """
         results = {}
         with Spill(spill_folder, resume_folder) as spill:
@@ -452,11 +456,12 @@ def _answer(
             fields=fields,
         )
         fits_in_memory = False
-        may_sample = False
+        may_sample = False  # is a survey of some parts of the files enough, to choose where ranges are cut?
         if rows is not None and not fields.group:
             fits_in_memory = resume is None and _fits_in_memory(rows, budget, request, types)
             may_sample = rows >= _MIN_FOR_PARTIAL_SURVEY and types.zero_one
         may_count = may_sample and not types.is_double
+        # where counting is possible, it may be faster than sorting even if all samples fit: the cuts decide
         if fits_in_memory and not may_count:
             return {None: _answer_in_memory(run)}
         survey = _survey_some_parts(load, files, rows or 0, types) if may_sample else run.survey()
@@ -495,9 +500,9 @@ def _compare(
 
     Both sides must then hold the same samples in the same order. If both have a column of ids, named by `ids` or found
     by its name, it must agree row by row (`check_same_ids` raises otherwise); without ids the result has a note. So
-    must a column of weights, if both have one of that name.
-    `pair` says what to compare, `path` is a file, a folder, a glob or a list of files. `memory` is the budget of this
-    process, `spill` a folder for intermediate data, `progress` whether to show bars (None: if it takes long).
+    must a column of weights, if both have one of that name. `pair` names the columns of both models and the metric,
+    `path` is a file, a folder, a glob or a list of files. `memory` is the budget of this process, `spill` a folder for
+    intermediate data, `progress` whether to show bars (None: if it takes long).
     """
     function = pair.function
     load = Loader(function, pair.first, second_fields=pair.second)
@@ -567,12 +572,13 @@ def _survey_some_parts(load: Loader, files: list[str], rows: int, types: ColumnT
 
     `rows`, the number of samples in all files, and `types` come from the heads of the files and replace what the parts
     alone would tell. Ranges that turn out too large are cut again later. `load` reads files or frames as checked
-    columns by group.
+    columns by group, and there is only the group None.
     """
     all_parts = read.file_parts(files, read.BATCH)
     parts = all_parts[:: max(1, len(all_parts) // _SURVEYED_PARTS)]
     survey = Survey()
     rng = np.random.default_rng(0)
+    # every so many samples enter the histogram; a part has at most about `read.BATCH` of them
     stride = max(1, len(parts) * read.BATCH // ranges.SURVEY_SAMPLES)
     for groups in read.read_ahead(groups for part in parts for groups in load.batches(part)):
         survey.add(groups, stride=stride, rng=rng)

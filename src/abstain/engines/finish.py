@@ -113,17 +113,20 @@ class EngineRequest:
 
         The oracle is the best order of the samples, by loss, and its area normalises E-AURC and similar metrics. It has
         a closed form for 0/1 losses if the weights are counts of samples. Otherwise the samples are read once more,
-        with minus the loss as confidence. That pass returns areas only, neither curve nor blocks.
+        with minus the loss as confidence. That pass returns areas only, neither the curve nor the table of distinct
+        confidences.
         """
         if not self.needs_oracle or (zero_one and weights_are_counts):
             return None
         return replace(self, is_oracle_pass=True, curve_points=0, needs_distinct_confidences=False)
 
     def index_of_evidence_request(self, metric: Metric) -> int:
-        """Index into `evidence_requests` of the request that a metric is computed from.
+        """Index into `evidence_requests` of the one that a metric is computed from.
 
-        The first one that gathers the metric's area or point; else the first one with the metric's estimator and rule
-        for ties (an area without error bar is in no request's list); else 0.
+        An evidence request is one estimator and rule for ties, with the areas and points of the curve that are
+        estimated by them. The first one that lists the metric's area or point is taken; else the first one with the
+        metric's estimator and rule for ties, since an area without error bar is in no list. 0 if there is neither: the
+        request was not made for this metric.
         """
         for index, request in enumerate(self.evidence_requests):
             if request.covers(metric):
@@ -146,8 +149,9 @@ def make_request(
 ) -> EngineRequest:
     """The request for these metrics, with error bars at confidence level `level`.
 
-    With `estimate_only`, `metrics` must be a single area, whose value is computed without error bar: its evidence
-    request lists no areas, only the estimator and the rule for ties.
+    It has one evidence request for each estimator and rule for ties among the metrics, which lists the areas and points
+    of the curve to estimate by them. With `estimate_only`, `metrics` must be a single metric of an area, whose value is
+    computed without error bar: its evidence request lists no areas.
     """
     if estimate_only:
         estimator, ties = _estimator_and_ties(metrics[0])
@@ -156,6 +160,7 @@ def make_request(
         )
     else:
         evidence_requests = tuple(
+            # of a user's own metrics, which need the whole table of distinct confidences, there is no request
             requests_for([metric for metric in metrics if _adds_up_over_ranges(metric)])
         )
     return EngineRequest(
@@ -177,7 +182,8 @@ def check_weights(function: str, fields: Fields, survey: Survey, request: Engine
     Weights that are declared as repetitions must be whole numbers; and an estimator or rule for ties that counts
     samples needs repetitions, or weights that are all equal within each group. `function` is what errors name. `fields`
     names the columns to read. `survey` holds what the first pass found of each group: number of samples, histogram of
-    confidences, weights. `request` says what to compute.
+    confidences, weights. An evidence request is one estimator and rule for ties, with what is estimated by them;
+    `request` holds all of them.
     """
     if fields.repetitions:
         # `fractional_weight` is some weight that is not a whole number; None, if all are whole, raises nothing
@@ -248,9 +254,10 @@ class RangeResult:
 def finish_range(columns: Columns, position: RangePosition, request: EngineRequest) -> RangeResult:
     """The result of a range from its samples, which may be in any order.
 
-    `position` holds the sums of what lies above the range. Where a metric needs the whole table of distinct
-    confidences, the result includes the range's part of it (`blocks`). `columns` holds the samples as vectors of one
-    length. `request` says what to compute.
+    A range is the samples whose confidences lie between two thresholds; `position` holds the mass and loss above it,
+    and the totals of the whole set. Where a metric needs the whole table of distinct confidences, the result includes
+    the range's part of it (`blocks`). `columns` holds the samples as vectors of one length. `request` says what to
+    compute.
     """
     result = _add_up_samples(columns, position, request)
     if request.needs_distinct_confidences:
@@ -270,8 +277,9 @@ def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRe
     - 0/1 losses without weights: sorted as packed integers;
     - otherwise: an argsort of the confidences, then pieces that stay in cache.
 
-    `columns` holds the samples as vectors of one length. `request` says what to compute. The oracle is the best
-    possible order of the samples: by loss, smallest first.
+    `columns` holds the samples as vectors of one length. `request` says what to compute: the estimators and rules for
+    ties (its evidence requests), points of the curve, and the kind of pass. The oracle is the best possible order of
+    the samples: by loss, smallest first.
     """
     loss, confidence, weight = columns.samples
     zero_one = loss.dtype == bool
@@ -313,9 +321,10 @@ def finish_tie(
     """The result of a range with one confidence (a tie), from its sums alone.
 
     `sums` is a vector in the order of `ranges.SUMS`: at the places below COUNT the sums of w^p l^j (mass, loss, then
-    the powers), at COUNT the number of samples. `position` holds the mass and loss above the range, and the totals of
-    the whole set. `request` says what to compute. Where a metric needs the whole table of distinct confidences
-    (`needs_distinct_confidences`), the result includes the row of this one.
+    the powers), at COUNT the number of samples. A range is the samples whose confidences lie between two thresholds;
+    `position` holds the mass and loss above it, and the totals of the whole set. `request` says what to compute. Where
+    a metric needs the whole table of distinct confidences (`needs_distinct_confidences`), the result includes the row
+    of this one.
 
     The oracle is the best possible order of the samples: by loss, smallest first. In its pass a tie means equal losses,
     and its samples are accepted one by one. For relative weights the area is then recomputed so. The other field of a
@@ -323,7 +332,7 @@ def finish_tie(
     """
     mass, loss, *powers = (sums[place : place + 1] for place in range(COUNT))
     table = table_from_sums(Rows.accumulate(mass, loss), powers, position.totals.zero_one)
-    labels = RowLabels(np.asarray([confidence]), sums[COUNT : COUNT + 1])
+    labels = RowLabels(np.asarray([confidence]), sample_count=sums[COUNT : COUNT + 1])
     result = _add_up_tables([table], position, request, labels)
     if request.needs_distinct_confidences:
         result = replace(result, blocks=_block_of_tie(sums, confidence))
@@ -345,7 +354,7 @@ def finish_counted(tally: Tally, position: RangePosition, request: EngineRequest
 
     `tally` holds, for each float32 value, the number of samples and of errors, in sections that are ordered from the
     most confident down. One result for each section with samples, in that order; sections are finished in threads.
-    `position` holds the sums above the range, `request` what to compute.
+    `position` holds the mass and loss above the range, and the totals of the whole set; `request` says what to compute.
     """
     # by section, from the most confident down: numbers of samples and of errors
     mass, error_count = tally.totals().T
@@ -353,7 +362,7 @@ def finish_counted(tally: Tally, position: RangePosition, request: EngineRequest
     loss_above = position.loss_above + np.cumsum(error_count) - error_count
 
     def finish_section(number: int) -> RangeResult:
-        counted = tally.section(number)
+        counted = tally.section(number)  # its distinct confidences, with samples and errors at each
         table = table_of_zero_one_rows(Rows.accumulate(counted.sample_count, counted.error_count))
         section_position = RangePosition(
             float(mass_above[number]), float(loss_above[number]), position.totals
@@ -444,9 +453,11 @@ def _add_up_tables(
 ) -> RangeResult:
     """The result of a range from tables of its rows (one per distinct confidence), most confident first.
 
-    The rows count mass and loss from the top of the range; `position` holds the sums above it. `labels` belong to the
-    rows of all tables together; curves with thresholds need them, and then there must be only one table. `request`
-    says what to compute.
+    The rows count mass and loss from the top of the range; `position` holds the mass and loss above it, and the totals
+    of the whole set. `labels`, the confidence and the number of samples of each row, belong to the rows of all tables
+    together; curves with thresholds need them, and then there must be only one table. `request` says what to compute;
+    each of its evidence requests is an estimator and a rule for ties, with the areas and points of the curve to
+    estimate by them.
 
     Losses that are 0 or one number c are summed in units of c (`error_size`); `mass_times_areas` of the result are in
     the user's units. They are those of the area under the risk-coverage curve by the estimator and the rule for ties of
@@ -454,10 +465,11 @@ def _add_up_tables(
     it).
 
     If this range is the whole set, intervals of points of the curve, such as the risk at coverage 0.9, are computed at
-    once. Otherwise `Answer.evidence` merges the parts of all ranges, from which `Answer.interval` computes them.
+    once. Otherwise they follow later, from the sums of all ranges (`evidence_parts`) put together.
     """
     if request.is_oracle_pass or request.is_area_without_error_bar:
         return _add_up_areas(tables, position, request)
+    # by evidence request, one item per table: the sums over it that estimates and error bars are computed from
     parts: tuple[list[PartSummary], ...] = tuple([] for _ in request.evidence_requests)
     accepted_loss_areas = []
     curves = []
@@ -510,7 +522,7 @@ def _add_up_areas(
     (`request.is_oracle_pass`) rows are equal losses, smallest loss first. Their samples are accepted one by one
     (ties="expected") if the weights are counts, otherwise together. `accepted_loss_area`, the area behind the rejection
     ratio, is only added up in that pass. `position` holds the mass and loss above the range, and the totals of the
-    whole set.
+    whole set. An evidence request is one estimator and rule for ties; there is one area for each.
     """
     oracle_ties = "expected" if position.totals.has_whole_weights else "threshold"
     terms: list[list[float]] = [[] for _ in request.evidence_requests]
@@ -528,10 +540,11 @@ def _add_up_areas(
 
 
 def _measure_points(whole: Evidence, level: float) -> dict[PointKey, Interval]:
-    """Intervals of all requested points of the curve (such as the risk at coverage 0.9), from the evidence of all data.
+    """Intervals of all requested points of the curve (such as the risk at coverage 0.9), from the sums over all data.
 
-    The result is keyed by the metric's name and its cut. Metrics that need both right and wrong samples are left out if
-    there is only one kind, or if losses are not 0/1. `level` is the two-sided confidence level, such as 0.95.
+    `whole` holds these sums, and what was requested (`whole.request`). The result is keyed by the metric's name and its
+    cut, the coverage, risk or TPR at which the point lies. Metrics that need both right and wrong samples are left out
+    if there is only one kind, or if losses are not 0/1. `level` is the two-sided confidence level, such as 0.95.
     """
     totals = whole.totals
     has_both_kinds = totals.zero_one and 0 < totals.loss_sum < totals.total_mass
@@ -549,9 +562,10 @@ def _measure_points(whole: Evidence, level: float) -> dict[PointKey, Interval]:
 def _select_curve_points(rows: Rows, request: EngineRequest, labels: RowLabels | None) -> np.ndarray:
     """Pick the first row at or beyond each of `request.curve_points` evenly spaced coverages.
 
-    `rows` are those of a range, most confident first, with sums that start at the top of the whole set. The first row
-    of the whole set and coverage 1 are always picked. Returns an array with one column per picked row: accepted mass,
-    accepted loss and, with thresholds, the row's confidence and the number of samples accepted within the range.
+    `rows` are those of a range, most confident first, with sums that start at the top of the whole set; `labels` are
+    the confidence and the number of samples of each, needed where the curve has thresholds. The first row of the whole
+    set and coverage 1 are always picked. Returns an array with one column per picked row: accepted mass, accepted loss
+    and, with thresholds, the row's confidence and the number of samples accepted within the range.
     """
     total_mass = float(rows.total_mass[0])
     step = total_mass / request.curve_points
@@ -594,9 +608,11 @@ class Answer:
 
     @cached_property
     def evidence(self) -> tuple[Evidence, ...]:
-        """Sums over all samples that error bars are computed from, one item per evidence request.
+        """Sums over all samples that error bars are computed from, one item per estimator and rule for ties.
 
-        Empty if only an area was requested: ranges then return no parts.
+        Each merges the sums of all ranges (`evidence_parts`) with the totals and, if the samples were also read in the
+        order of their losses, the area of that best order. Empty if only an area was requested: ranges then return no
+        such sums.
 
         `results` are those of all ranges, most confident first; `oracle_results` those of ranges of losses, smallest
         losses first.
@@ -670,9 +686,10 @@ class Answer:
     def _best_curve_area(self, metric: Metric, area: float, index: int) -> BestArea | None:
         """The area under the curve of the best order of the losses, which a metric such as E-AURC is compared with.
 
-        `area` is the area of the actual curve, `index` that of the evidence request. For 0/1 losses whose weights are
-        whole numbers the best area follows from the totals; `oracle_results`, those of the pass in the order of the
-        losses, may then be empty; in all other cases they are there. None if the metric does not read this area.
+        `area` is the area of the actual curve, `index` the number of the evidence request: the estimator and rule for
+        ties of the metric. For 0/1 losses whose weights are whole numbers the best area follows from the totals;
+        `oracle_results`, those of the pass in the order of the losses, may then be empty; in all other cases they are
+        there. None if the metric does not read this area.
         """
         totals = self.totals
         if totals.zero_one and totals.has_whole_weights:

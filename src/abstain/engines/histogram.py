@@ -90,10 +90,11 @@ def simplest_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def merge_histograms(histograms: list[Histogram], max_bins: int) -> Histogram:
-    """The histogram of the samples of all histograms, in at most `max_bins` bins.
+    """The histogram of the samples of all histograms, in at most `max_bins` bins of the confidence axis.
 
     Bins with the same ends are added up. If there are still too many, neighbours are joined. Histograms with and
-    without second moments may be mixed; the result then has them. An empty list gives an empty histogram.
+    without second moments (sums of w^2 l^j, which make five rows of `sums` instead of two) may be mixed; the result
+    then has them. An empty list gives an empty histogram.
     """
     histograms = [histogram for histogram in histograms if len(histogram)]
     if not histograms:
@@ -212,9 +213,11 @@ class Overlaps(NamedTuple):
 def find_overlaps(table: Histogram) -> Overlaps:
     """For each bin, mass and loss of the bins entirely above it, and of others that overlap it.
 
-    Bins of merged histograms may overlap; without overlaps the overlapping sums are exactly 0, free of rounding.
-    `table` holds bins of the confidence axis, least confident first, with the mass and loss of each.
+    Bins of merged histograms may overlap, and then it is open which of their samples are more confident; without
+    overlaps the overlapping sums are exactly 0, free of rounding. `table` holds bins of the confidence axis, least
+    confident first, with the mass and loss of each.
     """
+    # by bin: index of the first bin that starts above its end, and the number of bins that end below its start
     first_above = np.searchsorted(table.low, table.high, "right")
     count_below = np.searchsorted(np.sort(table.high), table.low, "left")
     sums = divide_at_thresholds(table, first_above, count_below)
@@ -264,19 +267,21 @@ def histogram_of(
 ) -> Histogram:
     """The histogram of samples in any order; there must be at least one.
 
-    One bin per distinct confidence if there are at most `max_bins` of them, otherwise about that many
-    bins with about equally many samples. Sums of second moments (w^2, w^2 l, w^2 l^2) are left out for 0/1 losses
-    without weights if confidence and loss fit into one integer, a faster way.
+    A bin has its smallest and largest confidence, its mass and its loss; bins are least confident first. There is one
+    per distinct confidence if there are at most `max_bins` of them, otherwise about that many with about equally many
+    samples. Sums of second moments (w^2, w^2 l, w^2 l^2) are left out for 0/1 losses without weights if confidence and
+    loss fit into one integer, a faster way.
     """
     if weight is None and is_zero_one(loss):
         packing = sorting.Packing(confidence)
         if packing.fits(payload_bits=1):  # there is one bit left beside the confidence, for the loss
             return _histogram_of_zero_one(packing, loss, max_bins)
+    # reversed: least confident first
     order = sorting.argsort_descending(confidence)[::-1]
     ascending = confidence[order].astype(np.float64, copy=False)
     l = loss[order].astype(np.float64)
     w = np.ones_like(l) if weight is None else weight[order].astype(np.float64)
-    starts = _bin_starts(ascending, max_bins)
+    starts = _bin_starts(ascending, max_bins)  # index of the first sample of each bin
     columns = np.stack([w, w * l, w * w, w * w * l, w * w * l * l])
     ends = np.append(starts[1:], len(ascending)) - 1
     return Histogram(ascending[starts], ascending[ends], np.add.reduceat(columns, starts, axis=1))
@@ -374,9 +379,10 @@ def rounded_up(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def histogram_of_tensor(loss: Array, confidence: Array, weight: Array | None, max_bins: int) -> Histogram:
     """The histogram of torch tensors (vectors of one length, at least 1), computed on their device.
 
-    Only the quantiles and the sums are copied to the host. Bins are one per distinct confidence up to `max_bins`,
-    otherwise about that many with about equally many samples. Second moments are left out for 0/1 losses without
-    weights.
+    Only the quantiles and the sums are copied to the host. A bin has its smallest and largest confidence, its mass and
+    its loss; bins are least confident first. Bins are one per distinct confidence up to `max_bins`, otherwise about
+    that many with about equally many samples. Second moments (sums of w^2, w^2 l and w^2 l^2) are left out for 0/1
+    losses without weights.
     """
     torch = sys.modules["torch"]
     ascending, order = torch.sort(confidence.double())

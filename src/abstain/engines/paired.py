@@ -88,13 +88,14 @@ def range_influences(
 def influence_on_area(columns: Columns, outside: RangeInfluence, request: EngineRequest) -> np.ndarray:
     """The influence of each sample of a range on the area of the whole set, in the order of `columns`.
 
-    This is the derivative of (total mass) * (area) in the weight of the sample, less its mean over all samples, which
-    `outside.constant` subtracts. So influences times weights add up to 0, and a weight times an influence over the
-    total mass is what the sample does to the area.
+    A range is the samples whose confidences lie between two thresholds. The influence is the derivative of (total mass)
+    * (area) in the weight of the sample, less its mean over all samples, which `outside.constant` subtracts. So
+    influences times weights add up to 0, and a weight times an influence over the total mass is what the sample does to
+    the area.
 
     `outside` holds what the other ranges add. For a range with one confidence, `columns` may hold only some of its
     samples: mass and loss of the row then come from `outside.tie_sums`. Otherwise `columns` must be the whole range.
-    `request` says what to compute; it has one evidence request.
+    `request` says what to compute; its only evidence request has the estimator and the rule for ties of the area.
     """
     loss = columns.loss.astype(np.float64)
     if outside.tie_sums is None:
@@ -131,7 +132,9 @@ def joint_sums(
     a and b are what a sample does to the first and the second area: its weight times its influence over the total mass.
     e is the same for the difference of both areas on the scale of the test (log, logit or plain):
     scale_derivatives[0] a - scale_derivatives[1] b, with the derivatives of that scale at the two areas.
-    `columns.extra` holds the first influences; `outside` and `request` are those of the second model.
+    A range is the samples whose
+    confidences lie between two thresholds. `columns.extra` holds the first influences; `outside` (what the second
+    influences need from other ranges) and `request` are those of the second model.
     """
     assert columns.extra is not None  # `pass_to_second_model` attached the first influences
     weight = (1.0 if columns.weight is None else columns.weight) / outside.position.totals.total_mass

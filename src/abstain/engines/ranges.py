@@ -72,9 +72,9 @@ class Columns(NamedTuple):
     def ordered_by_loss(self, zero_one: bool) -> Columns:
         """The same samples with minus the loss as confidence, so that ranking them gives the order of the oracle.
 
-        `zero_one` says that all losses are 0 or one number c. The errors are then ordered by weight, lightest first,
-        as metrics in memory order samples of equal loss: their confidence is minus the loss times the weight. `extra`
-        is dropped.
+        `zero_one` says that all losses are 0 or one number c. The errors are then ordered by weight, lightest first, as
+        metrics in memory order samples of equal loss: their confidence is minus the loss times the weight. `extra`,
+        further values of each sample such as those of a second model, is dropped: the oracle needs none.
         """
         loss = self.loss.astype(np.float64)
         if not zero_one:
@@ -128,9 +128,10 @@ def in_units(groups: Groups, units: Mapping[Any, float]) -> Groups:
 def collect_columns(parts: Iterable[Columns], rows: int) -> Columns:
     """The samples of all parts in their order, copied into place as they come, so that memory holds them once.
 
-    `rows` is the number of samples at most; fewer may come, since samples of weight zero are dropped. A column widens
-    its type when a part needs it, such as losses that were booleans so far. Columns that are None in the first part
-    (no weights, no `extra`) must be None in all. Without parts the result is empty, with boolean losses.
+    `rows` is the number of samples at most; fewer may come, since samples of weight zero are dropped. The columns are
+    vectors (loss, confidence, weight) and `extra`, further values with the samples along its last axis. A column widens
+    its type when a part needs it, such as losses that were booleans so far. Columns that are None in the first part (no
+    weights, no `extra`) must be None in all. Without parts the result is empty, with boolean losses.
     """
     whole: Columns | None = None
     filled = 0  # samples copied so far; memory beyond them is not initialised
@@ -287,10 +288,10 @@ def _powers_of_counts(mass: Any, error_count: Any) -> list[Any]:
 def choose_cuts(histogram: Histogram, ranges: int) -> np.ndarray:
     """Ascending thresholds between about `ranges` ranges of about equal mass; a range starts at each threshold.
 
-    `histogram` holds bins of the confidence axis, least confident first, each with its smallest and largest confidence
-    (`low`, `high`) and its mass. A single confidence with more than the mass of a range (a heavy tie) gets a range of
-    its own: one range starts at it, the next at the next float64. Empty if one range is enough or the histogram is
-    empty.
+    A range is the samples whose confidences lie between two thresholds. `histogram` holds bins of the confidence axis,
+    least confident first, each with its smallest and largest confidence (`low`, `high`) and its mass. A single
+    confidence with more than the mass of a range (a heavy tie) gets a range of its own: one range starts at it, the
+    next at the next float64. Empty if one range is enough or the histogram is empty.
     """
     if ranges <= 1 or not len(histogram):
         return np.empty(0)
@@ -403,7 +404,7 @@ class Survey:
         return sum(self.sample_counts.values())
 
     def add(self, groups: Groups, stride: int, rng: np.random.Generator) -> None:
-        """Add a batch of samples by group.
+        """Add a batch of samples by group (all under None if there are no groups).
 
         All samples count for the number of samples, the weights and the types. Of the confidences of each group every
         `stride`-th, from a random start, enters the histogram. It is used only to choose where the confidence axis is
@@ -443,7 +444,8 @@ class Survey:
         Numbers of samples add up, histograms merge, ranges of weights widen; of the flags `zero_one` must hold for all
         samples, the others for any. The first weight seen that is not a whole number is kept, as an example.
 
-        `sample_counts`, `histograms` and `weight_ranges` (smallest and largest weight) are by group.
+        A survey is what a pass over samples found of each group: `sample_counts`, `histograms` of the confidences and
+        `weight_ranges` (smallest and largest weight) are by group.
         """
         for survey in surveys:
             for group, sample_count in survey.sample_counts.items():
@@ -478,7 +480,8 @@ def choose_window(histogram: Histogram, sample_count: int, max_bytes: int) -> tu
     One counter is kept for each float32 value in the window. The gain is the number of samples that need no sort less
     half the number of counters. `sample_count` is the number of samples that the histogram stands for (its confidences
     are float32 values), and `max_bytes` bounds the memory of the counters. It does not pay for less than a quarter of
-    the samples. A window begins and ends with bins of the histogram.
+    the samples. A window begins and ends with bins of the histogram, which hold the mass of some of the samples, by
+    confidence, least confident first.
     """
     # more samples than `tally.MAX_SAMPLES` could overflow a counter
     if not len(histogram) or sample_count > tally.MAX_SAMPLES:
@@ -504,7 +507,7 @@ def choose_window(histogram: Histogram, sample_count: int, max_bytes: int) -> tu
 
 
 def _best_run(gain: np.ndarray, furthest_end: np.ndarray) -> tuple[int, int]:
-    """The run of bins first, ..., end - 1 with the largest sum of `gain`; (0, 0) if no run has a positive sum.
+    """The run of bins first, ..., end - 1 with the largest sum of `gain`; (0, 0), no bin, if no run has a positive sum.
 
     A run that starts at bin `first` may end at `furthest_end[first]` at most (that bin excluded).
     """
@@ -529,7 +532,7 @@ def outside_window(histogram: Histogram, window: tuple[float, float]) -> Histogr
 
 
 def cut_at_window(cuts: np.ndarray, window: tuple[float, float]) -> tuple[np.ndarray, int]:
-    """Cuts that make the window a range of its own, and the number of that range.
+    """Cuts that make the window a range of its own, and the number of that range, from 0 for the least confident.
 
     `window` holds its first and last float32 value. Cuts inside the window are removed, and cuts are added at its first
     value and at the float32 after its last one (unless that is infinite).

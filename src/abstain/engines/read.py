@@ -166,7 +166,7 @@ class Fields:
 
 
 def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
-    """The columns of each pair of confidence and loss, from the keyword arguments of `ColumnOptions`.
+    """The columns of each pair of confidence and loss, from the keyword arguments of the public function.
 
     Without `labels` there is one pair: the columns `confidence` and `loss` (or `correct`). With `labels` every one of
     `scores` is paired with every one of `losses`, both computed from the logits. None means that an argument was not
@@ -230,10 +230,10 @@ def _require_learned(function: str, confidence: Any) -> LearnedConfidence:
 def _check_learned(function: str, learned: LearnedConfidence, passed: Mapping[str, Any]) -> None:
     """Raise InputError if the columns that were passed do not suit a learned confidence.
 
-    `passed` are the keyword arguments of `ColumnOptions`, `function` is what messages name. Engines read logits, so a
-    confidence learned from probabilities is refused.
+    `passed` are the user's keyword arguments that name columns, `function` is what messages name. Engines read logits,
+    so a confidence learned from probabilities is refused.
     """
-    kind = learned.model.profile.kind
+    kind = learned.model.profile.kind  # "logits", "probs", or None for a model that reads no class scores
     if kind == "probs":
         raise InputError(
             f"{function}: engines read logits, got a confidence learned from probabilities. Learn it from logits, or "
@@ -248,7 +248,7 @@ def _check_learned(function: str, learned: LearnedConfidence, passed: Mapping[st
 
 
 def parse_one_pair(function: str, options: Mapping[str, Any]) -> Fields:
-    """The columns of one confidence and one loss, from the keyword arguments of `ColumnOptions`.
+    """The columns of one confidence and one loss, from the keyword arguments of the public function.
 
     For functions that return one number, such as `files.aurc`. InputError if the arguments name several pairs.
     `function` is the public function that messages name.
@@ -689,13 +689,14 @@ def read_two_models(
 ) -> Iterator[Groups]:
     """Batches of samples of two models whose columns lie in different files, row by row in the same order.
 
-    `files` are those of the first and of the second model, `load.fields` and `load.second_fields` their columns. Each
-    batch is {None: samples}, with loss and confidence of the second model attached. Weights are the first model's; they
-    are also given to the second, so that samples of weight zero are dropped on both sides. DataError if one side has
-    more rows than the other.
+    `files` are those of the first and of the second model, `load.fields` and `load.second_fields` the names of their
+    columns; `load.function` is what messages name. Each batch is {None: samples}, with loss and confidence of the
+    second model attached. Weights are the first model's; they are also given to the second, so that samples of weight
+    zero are dropped on both sides. DataError if one side has more rows than the other.
     """
     assert load.second_fields is not None
     function = load.function
+    # the second model's columns lie in files of their own, so the first one's files are not searched for them
     first = replace(load.fields, further_columns=())
     second = replace(load.second_fields, weight=None)
 
@@ -719,7 +720,8 @@ def read_two_models(
 def _in_step(function: str, first: Iterator[Piece], second: Iterator[Piece]) -> Iterator[tuple[Piece, Piece]]:
     """Pair the tables of two sides, each cut so that both of a pair have equally many rows.
 
-    A piece is (origin, Arrow table). DataError, naming `function`, if one side has more rows than the other.
+    A piece is (origin, Arrow table): the origin says from which file and row the table comes. DataError, naming
+    `function`, if one side has more rows than the other.
     """
     first_piece = next(first, None)
     second_piece = next(second, None)

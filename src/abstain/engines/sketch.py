@@ -90,16 +90,17 @@ def _without_rounding(estimate: float, low: float, high: float) -> Certified:
 def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Certified:
     """Selective risk when samples are accepted from the top until their mass is `position`.
 
-    The estimate takes bins in the order of their middles, and spreads the loss evenly within a bin; a bin of one
-    confidence is accepted whole. The bounds hold for any order of the samples in bins that overlap. `largest_loss`
-    bounds all losses, which are then at least 0; without it (None) there are no bounds. `table` holds bins of the
-    confidence axis, least confident first, with the mass and loss of each.
+    `table` holds bins of the confidence axis, least confident first, with the mass and loss of each. The estimate takes
+    bins in the order of their middles, and spreads the loss evenly within a bin; a bin of one confidence is accepted
+    whole. The bounds hold for any order of the samples in bins that overlap. `largest_loss` bounds all losses, which
+    are then at least 0; without it (None) there are no bounds.
     """
     order = np.argsort(table.low + table.high, kind="stable")[::-1]  # most confident first, by the middle
     mass = table.mass[order]
     loss = table.loss[order]
     accepted_mass = np.cumsum(mass)
     accepted_loss = np.cumsum(loss)
+    # the bin in which `position` lies; the last one if rounding puts it beyond all mass
     at = min(int(np.searchsorted(accepted_mass, position, "left")), len(mass) - 1)
     mass_above = accepted_mass[at] - mass[at]
     loss_above = accepted_loss[at] - loss[at]
@@ -114,6 +115,7 @@ def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Ce
     bin_loss = table.loss + overlaps.overlapping_loss
     may_hold_position = (overlaps.mass_above < position) & (position <= overlaps.mass_above + bin_mass)
     is_exact = (table.low == table.high) & (overlaps.overlapping_mass == 0)
+    # an exact bin is accepted as a whole, so its threshold lies at its end
     bin_position = np.where(is_exact, overlaps.mass_above + bin_mass, position)
     low, high = confidence_bins.risk_between(
         np, bin_position, overlaps.mass_above, overlaps.loss_above, bin_mass, bin_loss, largest_loss
@@ -215,7 +217,8 @@ class Sketch:
         """Add samples: one loss and one confidence each (higher = surer), arrays of any one shape.
 
         Tensors on a device are sorted there; only a table of at most twice `size` bytes comes to the host. Small
-        updates are collected before they are sorted. Empty arrays add nothing.
+        updates are collected before they are sorted. Weights are relative, or numbers of repetitions if
+        `self.repetitions`, and are brought to the unit of the first batch. Empty arrays add nothing.
         """
         loss = _flatten(loss)
         confidence = _flatten(confidence)
@@ -224,6 +227,7 @@ class Sketch:
             return
         sample = prepare("Sketch.update", loss, confidence, sample_weight, repetitions=self.repetitions)
         weight = self._in_common_unit(sample, sample_weight)
+        # counts the samples, and notes the range of the losses and whether all masses are counts of samples
         self._note_batch(sample.loss, weight, sample.backend.xp)
         columns = Columns(sample.loss, sample.confidence, weight)
         sample_count = len(sample.loss)
@@ -234,7 +238,8 @@ class Sketch:
                 )
             self._merge(histogram.histogram_of_tensor(*columns.samples, self._max_bins_of_batch))
         elif sample_count + self._buffered_samples < _BUFFER:
-            self._buffer.append(concatenate_columns([columns]))  # a copy: the caller may reuse its memory
+            # until `_flush` merges them into the histogram; a copy, because the caller may reuse its memory
+            self._buffer.append(concatenate_columns([columns]))
             self._buffered_samples += sample_count
         else:
             self._flush()

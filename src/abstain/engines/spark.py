@@ -130,7 +130,7 @@ def _find_bad_value(function: str, frame: Any, fields: Fields) -> Exception | No
         bad_rows = frame.where(is_bad)
         try:
             first = bad_rows.select("_metadata.file_path", "_metadata.row_index", field).first()
-        except Exception:  # not read from files, or from files without row numbers
+        except Exception:  # not read from files, or from files without row numbers: no row (None) is known
             first = bad_rows.select(F.input_file_name(), F.lit(None), field).first()
         if first is not None:
             file, row, value = first
@@ -151,9 +151,10 @@ _MERGED_SAMPLES = 1 << 20  # Spark's batches are small; so many samples are wort
 
 
 def load_large_batches(batches: Iterable[Any], load: Loader) -> Iterator[Groups]:
-    """Load Spark's small Arrow batches, and yield their samples by group, about a million samples at a time.
+    """Load Spark's small Arrow batches, and yield their samples by group, about a million at a time.
 
-    `load` reads files or frames as checked columns by group.
+    `load(batch)` returns the checked columns of each group. What is yielded merges several batches: at least a million
+    samples, except for the last. Nothing is yielded if there are no batches.
     """
     waiting: list[Groups] = []
     waiting_samples = 0
@@ -216,6 +217,7 @@ def open_frame(function: str, data: Any, session: Any) -> Any:
         )
     # the folders that hold those named like `split=test`; Spark reads columns from folder names below such a base path,
     # and takes only one
+    # with several, Spark finds no such columns, and whoever needs one is told that it is missing
     base_paths = {file[: file.rfind("/", 0, file.index("="))] for file in files if partition_values(file)}
     reader = active_session.read
     if len(base_paths) == 1:
@@ -246,6 +248,7 @@ def _list_files(function: str, session: Any, data: Any) -> list[str]:
         listing = file_system.listFiles(root, True)
         while listing.hasNext():
             file = listing.next().getPath().toString()
+            # by its ending, unless a part of the path below `top` starts with _ or a dot: unfinished or hidden work
             if is_data_file(PurePosixPath(file).relative_to(top)):
                 data_files.append(file)
         if not data_files:
@@ -275,8 +278,8 @@ class SparkRun(cluster.ClusterRun):
     def reduce_partitions(self, task: Task, load: Loader, merge: Task, stage: str) -> Any:
         """`task(groups)` of the samples, merged by `merge(results)`: first in each Spark task, then in a single one.
 
-        `load` turns Arrow batches into samples by group. None if the frame has no rows. `stage` is the title of the
-        progress bar.
+        `load` turns Arrow batches into samples by group. Results travel pickled, as rows of Arrow tables. None if the
+        frame has no rows. `stage` is the title of the progress bar.
         """
 
         def run_partition(batches: Iterator[Any]) -> Iterator[Any]:
@@ -288,6 +291,7 @@ class SparkRun(cluster.ClusterRun):
             results = (result for batch in batches for result in unpack_results(batch))
             yield from _merge_into_one_batch(results, merge)
 
+        # at most one result per Spark task, all brought to one task, which yields one or none
         merged = self.frame.mapInArrow(run_partition, _RESULT_SCHEMA).repartition(1)
         results = self._collect(merged.mapInArrow(merge_partitions, _RESULT_SCHEMA), stage)
         return results[0] if results else None
@@ -299,8 +303,8 @@ class SparkRun(cluster.ClusterRun):
         weights, losses and powers; a bundle is the ranges that one task finishes. Nothing is stored here yet: Spark
         computes the frame when it is used, and the sums take a scan of the data of their own. Samples of ranges with
         one confidence are kept only for a comparison of two models, which reads the influences of every sample. `load`
-        reads files or frames as checked columns by group. `numbering` is the numbering of the ranges of all groups.
-        `stage` is the prefix of the title of the progress bar.
+        reads files or frames as checked columns by group. `numbering` has the cuts of all groups, and the number and
+        the bundle of each range. `stage` is the prefix of the title of the progress bar.
         """
         compares_models = load.second_fields is not None
 
@@ -370,7 +374,7 @@ class SparkRun(cluster.ClusterRun):
 def _merge_into_one_batch(results: Iterator[Any], merge: Task) -> Iterator[Any]:
     """Merge results with `merge(list of results)`, a few at a time so that few are in memory.
 
-    Yields one Arrow batch with the pickled result, or nothing if there are no results.
+    Yields one Arrow batch with the pickled result, or nothing if there are no results. A single result is merged too.
     """
     waiting: list[Any] = []
     for result in results:
@@ -385,7 +389,7 @@ def _merge_into_one_batch(results: Iterator[Any], merge: Task) -> Iterator[Any]:
 def _start_run(
     function: str, data: Any, fields: Fields, session: Any = None, progress: bool | None = None
 ) -> Iterator[SparkRun]:
-    """Yield the run over the columns of a DataFrame; errors in its tasks are raised as abstain's own.
+    """Yield the run over the columns of the data; errors in its tasks are raised as abstain's own.
 
     DataError if a column is missing. `function` is the public function that messages name. `fields` names the columns
     to read.

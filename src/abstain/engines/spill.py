@@ -142,8 +142,8 @@ class Spill:
     def pieces(self, number: int) -> Iterator[Columns]:
         """The samples of a range, in the pieces in which they were appended.
 
-        A piece is a header (number of samples, rows of `extra`, a type for each of loss, confidence, weight and extra)
-        and the columns one after another. `append` must have been flushed.
+        A piece is a header (number of samples, rows of `extra`, a type for each of loss, confidence, weight and extra;
+        "-" for a column that is None) and the columns one after another. `append` must have been flushed.
         """
         with open(self.path(number), "rb") as file:
             while header := file.read(_HEADER.size):
@@ -242,9 +242,9 @@ class RangeFiles:
     ) -> Iterator[StoredRange]:
         """All ranges that hold samples, most confident first; call it once, after the last `add`.
 
-        A range with more than `samples_per_range` samples is cut again, unless it is counted or holds one confidence.
-        `top` is the position of the range that these ranges are parts of (mass and loss above it, totals of the whole
-        ranking); None if they are the whole ranking.
+        A range with more than `samples_per_range` samples is cut again, unless it is counted or holds one confidence. A
+        range is the samples whose confidences lie between two thresholds. `top` is the position of the range that these
+        ranges are parts of (mass and loss above it, totals of the whole ranking); None if they are the whole ranking.
 
         `numbers` are the numbers of the ranges in `spill`, least confident first, as are the columns of `sums`;
         `_tally` counts the samples of the range at `_counted_place`.
@@ -277,10 +277,10 @@ class RangeFiles:
     def _cut_again(self, large: StoredRange, samples_per_range: int) -> Iterator[StoredRange]:
         """Cut a range that is too large into at least two, and yield these, most confident first.
 
-        Its file is read twice, for a histogram and to write the samples to new files, and then removed. A range may
-        hold at most about `samples_per_range` samples: new ranges with more are cut again, unless they hold one
-        confidence. Of a new range that can hold only one confidence the sums are stored, and the samples only if this
-        object keeps tied samples.
+        Its file is read twice, for a histogram and to write the samples to new files, and then removed. A range is the
+        samples whose confidences lie between two thresholds. It may hold at most about `samples_per_range` samples: new
+        ranges with more are cut again, unless they hold one confidence. Of a new range that can hold only one
+        confidence the sums are stored, and the samples only if this object keeps tied samples.
         """
         survey = Survey()
         rng = np.random.default_rng(1)
@@ -308,11 +308,12 @@ class RangeFiles:
     def finish(
         self, samples_per_range: int, request: EngineRequest, advance: Callable[[int], None]
     ) -> tuple[list[StoredRange], list[RangeResult]]:
-        """Finish all ranges that hold samples: the ranges and their results, both most confident first.
+        """Finish all ranges that hold samples; returns the ranges and their results, both most confident first.
 
-        A counted range has several results, every other range one. `advance` is called with the number of samples of
-        each finished range, for the progress bar. `samples_per_range` is how many samples fit in memory at once.
-        `request` says what to compute.
+        A range is the samples whose confidences lie between two thresholds, on disk or counted by confidence. A counted
+        range has several results, every other range one. `advance` is called with the number of samples of each
+        finished range, for the progress bar. `samples_per_range` is how many samples fit in memory at once. `request`
+        says what to compute.
         """
         stored_ranges = []
         results = []
