@@ -185,6 +185,15 @@ def test_lists_in_a_log_are_not_called_nothing(tmp_path):
     assert content["f1"] == "lists, no score of an answer"
 
 
+def test_answers_inside_several_records_are_not_read_and_said_so(tmp_path):
+    path = tmp_path / "runs.json"
+    path.write_text(json.dumps([{"name": name, "instances": [{"resolved": True}]} for name in "ab"]))
+    columns = describe(path)["columns"]
+    assert (
+        dict(zip(columns["column"], columns["holds"]))["instances"] == "lists of records, which are not read"
+    )
+
+
 def test_the_suggested_risk_is_the_same_whichever_metric_is_shown(tmp_path):
     path = tmp_path / "t.csv"
     rows = [f"{int(k % 5 > 1)},{(k * 7) % 50}" for k in range(50)]  # two of five are wrong

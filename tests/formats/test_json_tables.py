@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from abstain.cli import cli
 from abstain.errors import AbstainError
-from abstain.formats import open_source, read_predictions
+from abstain.formats import open_source, read_log, read_predictions
 from abstain.formats.json_files import NoTableError
 
 CORRECT = [1, 0, 1, 1, 0, 1]
@@ -79,6 +79,18 @@ def test_dialogues_inside_records_by_id_are_no_tables(tmp_path):
         write(tmp_path / "a.json", content), columns={"correct": "ok", "confidence": "sure"}
     )
     assert (1 - read.loss).tolist() == CORRECT
+
+
+def test_answers_inside_the_only_variant_of_a_run(tmp_path):
+    instances = [{"name": row["q"], "resolved": right == 1} for row, right in zip(RECORDS, CORRECT)]
+    content = {"run": "a", "variants": [{"name": "base", "resolved_count": 2, "instances": instances}]}
+    path = write(tmp_path / "a.json", content)
+    for name in ("variants.instances.resolved", "resolved"):
+        assert (1 - read_log(path, columns={"correct": name}).loss).tolist() == CORRECT
+    # a dialogue beside the verdict of the only record is no table of answers
+    dialogue = [{"role": "user", "success": True}, {"role": "model", "success": False}]
+    path = write(tmp_path / "b.json", [{"correct": 1, "messages": dialogue}])
+    assert read_log(path).loss.tolist() == [0]
 
 
 def test_lists_of_samples_give_an_answer_and_its_share(tmp_path):

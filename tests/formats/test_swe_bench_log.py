@@ -33,6 +33,24 @@ def test_the_older_layout(tmp_path):
     assert ((1 - log.loss).tolist(), log.answered.tolist()) == ([0, 1, 0], [True, True, False])
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_reports_of_instances_by_id(tmp_path, count):
+    tests = {name: {"success": ["test_a (b.c)"], "failure": []} for name in ("FAIL_TO_PASS", "PASS_TO_PASS")}
+    reports = [
+        {
+            "patch_exists": k != 1,
+            "patch_successfully_applied": k != 1,
+            "resolved": k == 0,
+            "tests_status": tests,
+        }
+        for k in range(count)
+    ]
+    path = write(tmp_path / "report.json", {f"i{k}": report for k, report in enumerate(reports)})
+    for log in (read_log(path), read_log(path, columns={"correct": "resolved"})):
+        assert (log.tool, (1 - log.loss).tolist()) == ("SWE-bench", [1, 0, 0][:count])
+        assert log.answered.tolist() == [True, False, True][:count]
+
+
 def test_resolved_without_being_submitted_is_refused(tmp_path):
     with pytest.raises(DataError, match="resolved instances that were not submitted"):
         read_log(write(tmp_path / "report.json", swe_bench() | {"resolved_ids": ["x"]}))

@@ -193,7 +193,9 @@ def _describe_columns(source: OpenedTable) -> dict[str, list[str]]:
                 content = source.facts.descriptions.get(name, content)
             rows.append((display_name(name), kind, share, distinct_count, content))
         except AbstainError:  # objects, or a mixture of texts and numbers
-            rows.append((display_name(name), kind, "", "", "neither numbers nor text"))
+            is_nested = column.kind == "objects" and len(column.shape) > 1
+            content = "lists of records, which are not read" if is_nested else "neither numbers nor text"
+            rows.append((display_name(name), kind, "", "", content))
     titles = ("column", "kind", "present", "distinct", "holds")
     return {title: [str(row[index]) for row in rows] for index, title in enumerate(titles)}
 

@@ -36,6 +36,7 @@ _SAMPLE_WORDS = (
     "prediction",
 )
 _MIN_SHARE_OF_ONE_LENGTH = 0.9  # of the lists of a column of samples whose name does not say so
+_VERDICT_NAMES = {*COLUMN_NAMES["correct"], "resolved", "success", "passed"}
 _ROLE_NAMES = {name for names in COLUMN_NAMES.values() for name in names}
 
 
@@ -60,6 +61,8 @@ def _find_tables_below(path: Path, content: Any, *, key_path: str, depth: int) -
 
     `content` is a parsed JSON value. `depth` counts the objects around this one; at `_MAX_DEPTH`, none is looked into.
     """
+    if _wraps_answers(content) and depth < _MAX_DEPTH:
+        return _find_tables_below(path, content[0], key_path=key_path, depth=depth + 1)
     columns = _read_table(path, content)
     if columns is not None:
         return [JsonTable(key_path, columns)]
@@ -108,6 +111,22 @@ def _read_table(path: Path, content: Any) -> dict[str, list[Any]] | None:
         if len(content) >= max(_MIN_RECORDS_BY_ID, longest + 1):
             return _columns_from_records(path, _records_of_lists_with_ids(content))
     return None
+
+
+def _wraps_answers(content: Any) -> bool:
+    """Return whether this is a list of one object that holds a list of answers, such as the only variant of a run.
+
+    The answers say right or wrong, and the object around them does not.
+    """
+    if not _is_list_of_objects(content) or len(content) > 1 or _states_a_verdict(content[0]):
+        return False
+    lists = [part for part in content[0].values() if _is_list_of_objects(part) and len(part) > 1]
+    return any(_states_a_verdict(part[0]) for part in lists)
+
+
+def _states_a_verdict(record: Mapping[str, Any]) -> bool:
+    """Return whether a field of a record says by its name whether an answer is right."""
+    return any(normalise_name(str(name)) in _VERDICT_NAMES for name in record)
 
 
 def _is_list_of_objects(content: Any) -> bool:

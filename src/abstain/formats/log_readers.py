@@ -102,6 +102,11 @@ LOG_READERS = (
         name="SWE-bench", recognise=swe_bench_log.is_swe_bench_report, read=swe_bench_log.read_swe_bench
     ),
     LogReader(
+        name="SWE-bench, reports of instances",
+        recognise=swe_bench_log.is_instance_reports,
+        read=swe_bench_log.read_instance_reports,
+    ),
+    LogReader(
         name="SWE-bench, resolved instances alone",
         recognise=swe_bench_log.lists_resolved_only,
         read=swe_bench_log.refuse_resolved_only,

@@ -1,8 +1,9 @@
-"""Reports of SWE-bench: lists of the instances that were submitted, resolved, or left without a patch."""
+"""Reports of SWE-bench: lists of instances that were submitted, resolved, or left without a patch, or one by one."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,32 @@ def is_swe_bench_report(content: Any) -> bool:
     return (
         _first_list_of_ids(content, _NAMES_OF_RESOLVED) is not None
         and _first_list_of_ids(content, _NAMES_OF_SUBMITTED) is not None
+    )
+
+
+def is_instance_reports(content: Any) -> bool:
+    """Return whether parsed JSON has the reports of instances by their ids, one or several of them."""
+    if not isinstance(content, dict) or not content:
+        return False
+    return all(
+        isinstance(get_nested(report, "resolved"), bool)
+        and isinstance(get_nested(report, "patch_exists"), bool)
+        for report in content.values()
+    )
+
+
+def read_instance_reports(path: Path, content: Any, load_json: LoadJson) -> LogContent:
+    """Read reports of instances: one row per instance, "resolved" as it is reported; without a patch, no answer.
+
+    `path` and `load_json` are not used. `content` is a parsed JSON value.
+    """
+    return _make_content(
+        {
+            "question": instance_id,
+            "resolved": float(report["resolved"]),
+            "answered": report["patch_exists"],
+        }
+        for instance_id, report in content.items()
     )
 
 
@@ -81,6 +108,11 @@ def read_swe_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         notes.append(
             f"{len(rows):,} of {int(expected_count):,} instances were submitted; the others are left out."
         )
+    return _make_content(rows, notes)
+
+
+def _make_content(rows: Iterable[Row], notes: Iterable[str] = ()) -> LogContent:
+    """Return the rows of instances with what their columns mean, and notes."""
     facts = LogFacts(
         tool="SWE-bench",
         column_of_role={"correct": "resolved", "answered": "answered", "question": "question"},
@@ -88,4 +120,4 @@ def read_swe_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         descriptions={"answered": "there is a patch"},
         notes=tuple(notes),
     )
-    return LogContent(rows, facts)
+    return LogContent(list(rows), facts)
