@@ -221,9 +221,9 @@ def further_entries(
     partly right; samples that abstained are not attempted. `unanswerable` has a truth value for each sample, abstained
     ones included, or is None where it is not known which questions have no answer. `has_confidence` has a truth value
     for each sample as well: False where the confidence is a number that only ranks the sample, so that calibration
-    leaves it out; None where all have a confidence of their own. Where the samples have weights,
-    other losses, or for calibration confidences that are no probabilities, an entry has the reason instead of a number.
-    `level` is the two-sided confidence level, such as 0.95.
+    leaves it out; None where all have a confidence of their own. Where the samples have weights, other losses, or for
+    calibration confidences that are no probabilities, an entry has the reason instead of a number. `level` is the
+    two-sided confidence level, such as 0.95.
     """
     if not metrics:
         return []

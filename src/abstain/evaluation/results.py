@@ -1003,9 +1003,10 @@ class Comparison(Stored):
     ) -> Axes:
         """Draw estimates with intervals, differences from the best contestant, or curves; returns the axes.
 
-        Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen). `kind` and
-        `names` are those of `display`. The best is on top, its group's letters beside the name: contestants that share
-        a letter cannot be told apart. `risk_scale` ("linear" or "log") is read for curves only.
+        Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen). `kind` is
+        "intervals", "differences" or "curves"; `names` are the contestants to show (None: all). The best is on top, its
+        group's letters beside the name: contestants that share a letter cannot be told apart. `risk_scale` ("linear" or
+        "log") is read for curves only.
         """
         figure = self.display(kind, names=names)
         if isinstance(figure, RiskCoverageDisplay):

@@ -311,7 +311,7 @@ def evaluate_blocks(
     Parameters
     ----------
     tables : dict of Blocks
-        By names of score and loss.
+        By names of score and loss; a table has one row per distinct confidence, with sums over its samples.
     metrics : names, optional
         Names of metrics such as "aurc", "aurc:loo", "risk_at_coverage@0.9"; by default those that suit the losses.
     level : float

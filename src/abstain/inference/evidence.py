@@ -418,7 +418,7 @@ def merge_parts(
     area_sums = {area: stack_parts([part.area_sums[area] for part in parts]) for area in areas}
     accepted_sums = None
     if request.has_points:
-        # at the same positions, from the same totals, as in `summarise_part`
+        # at the positions that the sums of each part were read at: the same totals give the same ones
         accepted_sums = _merge_accepted_sums(parts, positions_to_read(totals, request))
     # accepted masses count from the top of the whole data set, so the largest one stands for all parts
     mass_within_risk = {risk: max(part.mass_within_risk[risk] for part in parts) for risk in request.risks}
@@ -608,8 +608,8 @@ def estimate_interval(
     give the variance itself.
 
     `level` is the two-sided confidence level, such as 0.95; `method` ("log", "logit", "normal", None: the metric's own
-    scale) and `loss_bound` (None: not known) are those of `interval`; points of the curve do not read these two. Raises
-    InputError for a metric that the sums do not suffice for.
+    scale) and `loss_bound`, an upper bound of the losses (None: not known), are not read for points of the curve.
+    Raises InputError for a metric that the sums do not suffice for.
     """
     if isinstance(metric, PointMetric):
         return _point_interval(metric, evidence, level, design_effect, answered_design_effect, cluster_effect)

@@ -491,7 +491,7 @@ def _influence_on_fpr(samples: CheckedSamples, tpr: float) -> np.ndarray:
     is_right = 1 - is_error
     weight = samples.answered_weights_or_ones
     right_weight = weight * is_right
-    right_mass = float(np.cumsum(right_weight)[-1])  # added one by one, as `_find_cut` does
+    right_mass = float(np.cumsum(right_weight)[-1])  # added one by one, as the sum that finds the cut is
     is_accepted, in_window = _find_cut(samples, right_weight, mass_at_cut=tpr * right_mass)
     error_mass = float(weight @ is_error)
     accepted_share_of_right = float(weight @ (is_accepted * is_right)) / right_mass
@@ -540,7 +540,8 @@ def _macro_interval(
 
     `parts` are the groups with their intervals, at least one. `sample_count` is the number of samples of the call,
     those of no group included. `clusters` and `strata` hold the cluster and the stratum of each of them, numbered from
-    0; None: samples are independent, or there are no strata. `level` is two-sided; `method` is that of `interval`.
+    0; None: samples are independent, or there are no strata. `level` is two-sided; `method` is the user's: the scale of
+    the interval, or a way of resampling (None: the metric's own scale).
     """
     metric = parts[0].samples.metric  # the same in all groups
     intervals = [part.interval for part in parts]

@@ -152,7 +152,7 @@ def positions_along_right(
     Positions are masses of accepted right samples. `right_mass` and `squared_weight_sum` are the sums of the weights
     and squared weights of the right samples; `sample_count` is the number of all samples, errors included.
 
-    The earliest and the latest cut are where the true cut may lie by chance; `fpr_limits` takes limits at both where
+    The earliest and the latest cut are where the true cut may lie by chance; limits of the FPR are taken at both where
     many samples tie at the cut or few right samples lie beyond it. They are those of 95% confidence at any level of the
     limits: the sums at these positions are read once and serve all levels.
 
@@ -166,7 +166,7 @@ def positions_along_right(
     if not len(tpr) or squared_weight_sum <= 0:
         return around
     draws = right_mass**2 / squared_weight_sum  # equal weights that would vary as much
-    # limits are mixed with those for few right samples until there are twice FEW_BEYOND (see `fpr_limits`)
+    # the limits made from these sums are mixed with those for few right samples until there are twice FEW_BEYOND
     has_few_beyond = draws * np.minimum(tpr, 1 - tpr) < 2 * FEW_BEYOND
     tail = 0.025  # on either side, for the 95% confidence of `positions`
     smallest_count = np.ceil(bdtrik(tail, draws, tpr))  # of right samples above the cut: binomial quantiles

@@ -320,6 +320,7 @@ class AnswerEstimate(NamedTuple):
             level=level,
             method="proportion" if self.losses is None else "limits of both shares",
             n=self.question_count,
+            # limits lie around the estimate, or are a bound on one side of it
             centre="estimate" if has_spread else "bound",
         )
 

@@ -140,11 +140,12 @@ def _partial_aurc(
     repetitions: bool,
     abstained: Array | None,
 ) -> Array:
-    """Mean selective risk between two coverages, the arguments being those of `aurc`.
+    """Mean selective risk between two coverages, from the user's arguments of `aurc`.
 
-    Only for the default estimator and rule for ties; raises InputError for others. `sample_weight` is the weight of
-    each sample (None: 1 for all). `repetitions` says that weights are numbers of repetitions. `abstained` marks the
-    samples without an answer (None: none). The result is in the array library of the input.
+    `loss` and `confidence` have one entry per sample, `coverage` holds the two coverages. Only for the default
+    `estimator` and rule for `ties`; raises InputError for others. `sample_weight` is the weight of each sample (None: 1
+    for all). `repetitions` says that weights are numbers of repetitions. `abstained` marks the samples without an
+    answer (None: none). The result is in the array library of the input.
     """
     # Raises for unknown names. What it returns is not needed: the values that pass the next check take any weights.
     _check_area_options("aurc", estimator, ties)

@@ -393,7 +393,7 @@ def rejection_cost(
     if threshold is not None:
         if np.isnan(threshold):
             raise InputError("rejection_cost: `threshold` must be a number, got NaN.")
-        wide = float_dtype(xp)  # a float32 just below 0.7 is not 0.7, here as in `Threshold.accepts`
+        wide = float_dtype(xp)  # float64 where there is one: a float32 just below 0.7 is not 0.7
         is_accepted = xp.astype(xp.astype(sample.confidence, wide) >= float(threshold), wide)
         accepted_mass = is_accepted if sample.weight is None else is_accepted * sample.weight
         rejected_mass = sample.total_mass - xp.sum(accepted_mass, axis=-1)
