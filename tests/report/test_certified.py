@@ -91,13 +91,15 @@ def test_the_promise_in_one_sentence():
     predictions = make_predictions()
     rule = abstain.select_threshold(predictions.loss, predictions.confidence, risk=0.05)
     share = round(100 * rule.coverage)
-    expected = f"For at most 5% errors: answer {share}% of the cases, promised with 95% confidence."
+    expected = f"Answer {share}% of the cases: then at most 5% of the answers are wrong (promised with 95% confidence)."
     assert describe_promise(rule, 1.0, is_zero_one=True) == expected
     half = describe_promise(rule, 0.5, is_zero_one=True)  # the model answered half of the cases at all
-    assert f"answer {share_text(0.5 * rule.coverage)} of the cases" in half
+    assert half.startswith(f"Answer {share_text(0.5 * rule.coverage)} of the cases: ")
     everything = abstain.select_threshold(predictions.loss, predictions.confidence, risk=0.5)
-    assert "answer everything" in describe_promise(everything, 1.0, is_zero_one=True)
-    assert "answer everything" not in describe_promise(everything, 0.9, is_zero_one=True)
+    assert "Answer everything: then" in describe_promise(everything, 1.0, is_zero_one=True)
+    assert "everything" not in describe_promise(everything, 0.9, is_zero_one=True)
+    of_losses = describe_promise(rule, 1.0, is_zero_one=False)
+    assert ": then the mean loss of the answers is at most 0.05 (promised" in of_losses
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_reliability_only_where_a_confidence_is_a_probability(tmp_path):
     assert content.models[0].reliability is None
     assert 'id="reliability"' not in page(content)
     logits = np.random.default_rng(0).normal(size=(90, 3))
-    np.savez(tmp_path / "m.npz", logits=logits, labels=logits.argmax(1))
+    np.savez(tmp_path / "m.npz", logits=logits, labels=np.append(logits.argmin(1)[:1], logits.argmax(1)[1:]))
     data = read_predictions(tmp_path / "m.npz")
     largest = np.exp(logits).max(axis=1) / np.exp(logits).sum(axis=1)
     drawn = gather([data]).models[0].reliability

@@ -236,6 +236,7 @@ def test_two_equal_losses_are_no_proof_of_a_bad_group():
     assert part.low[-1][1] is None
 
 
+@pytest.mark.filterwarnings("ignore:.*predictions equal the labels")
 @pytest.mark.parametrize("shift", [30, -30])
 def test_a_model_that_is_always_right_or_always_wrong_has_a_page(tmp_path, shift):
     rng = np.random.default_rng(0)

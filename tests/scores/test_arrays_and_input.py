@@ -234,6 +234,9 @@ def test_saturation_counts_the_top():
     by_probs = scores.saturation(probs=np.array([[1, 1e-9], [1, 1e-8], [0.5, 0.5]], dtype=np.float32))
     assert (by_probs.tied, by_probs.repaired) == (2, 1)
     assert by_probs.sentence.endswith("no two tie at the top.")
+    above_one = np.array([[1.000008, 0], [1.000008, 1e-9], [0.5, 0.5]], dtype=np.float32)
+    told = scores.saturation(probs=above_one).sentence
+    assert "2 of 3 samples (66.7%) tie at the top by their largest probability, 1. Ranked by" in told
     with pytest.raises(InputError, match="finite"):
         scores.saturation([1.0, np.inf])
     with pytest.raises(InputError, match="either a vector"):

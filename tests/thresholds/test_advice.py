@@ -110,10 +110,11 @@ def test_no_number_rests_on_a_few_samples_without_errors():
 def test_too_few_samples_are_told_so():
     t = abstain.select_threshold(np.zeros(30), np.arange(30.0), risk=0.05)
     assert t.advice.why_none == "few"
-    assert (
-        "too few to tell how many samples the target needs; without any loss among them, 59 accepted"
-        in repr(t)
+    message = (
+        "These data are too few to tell how many samples the target needs. Even without a single error, 59 accepted "
+        "ones are needed; with errors, more."
     )
+    assert message in repr(t)
 
 
 def test_hopeless_models_are_told_so():

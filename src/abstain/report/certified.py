@@ -219,18 +219,22 @@ def share_text(share: float) -> str:
 
 
 def describe_promise(rule: Threshold, answered_share: float, *, is_zero_one: bool) -> str:
-    """One sentence: for at most this risk, answer this share, promised with this confidence; or that it cannot be.
+    """One sentence: which share to answer, at most which risk, promised with which confidence; or that it cannot be.
 
     `answered_share` is the share of all samples that the model answered; `is_zero_one` says that losses are errors.
     """
-    asked = f"at most {risk_text(rule.target, is_zero_one)}"
-    asked += " errors" if is_zero_one else " mean loss"
+    risk = risk_text(rule.target, is_zero_one)
     if not rule.feasible:
-        return f"{asked[0].upper()}{asked[1:]} cannot be promised with these data."
-    answer = f"answer {share_text(rule.coverage * answered_share)} of the cases"
+        return (
+            f"At most {risk} {'errors' if is_zero_one else 'mean loss'} cannot be promised with these data."
+        )
+    answered = f"{share_text(rule.coverage * answered_share)} of the cases"
     if rule.coverage * answered_share >= 1:
-        answer = "answer everything"
-    return f"For {asked}: {answer}, promised with {100 * (1 - rule.delta):.4g}% confidence."
+        answered = "everything"
+    outcome = f"the mean loss of the answers is at most {risk}"
+    if is_zero_one:
+        outcome = f"at most {risk} of the answers are wrong"
+    return f"Answer {answered}: then {outcome} (promised with {100 * (1 - rule.delta):.4g}% confidence)."
 
 
 def describe_rule(rule: Threshold, predictions: Predictions, score: str, *, is_zero_one: bool) -> str:

@@ -231,14 +231,22 @@ class Saturation:
     @property
     def sentence(self) -> str:
         """Summarise the ties, and the remedy, in one or two sentences."""
+        # rounded probabilities of a row may sum to a little more than 1
+        top = f"{self.top if self.repaired is None else min(self.top, 1.0):.6g}"
         if self.tied <= 1:
-            return f"No tie at the top: one of {self.n:,} samples has the largest confidence, {self.top:.6g}."
-        ties = f"{self.tied:,} of {self.n:,} samples ({self.share:.1%}) tie at the top, {self.top:.6g}."
+            return f"No tie at the top: one of {self.n:,} samples has the largest confidence, {top}."
+        ties = f"{self.tied:,} of {self.n:,} samples ({self.share:.1%}) tie at the top"
         if self.repaired is None:
-            return f"{ties} If it is a rounded probability, rank by the logits: `abstain.scores.max_softmax(logits)`."
+            remedy = (
+                "If it is a rounded probability, rank by the logits: `abstain.scores.max_softmax(logits)`."
+            )
+            return f"{ties}, {top}. {remedy}"
         remaining_ties = f"{self.repaired:,} still tie" if self.repaired > 1 else "no two tie"
         remedy = "`abstain.scores.max_softmax(probs=probs)`"
-        return f"{ties} Ranked by the sum of the other probabilities, {remedy}, {remaining_ties} at the top."
+        return (
+            f"{ties} by their largest probability, {top}. Ranked by the sum of the other probabilities, {remedy}, "
+            f"{remaining_ties} at the top."
+        )
 
     def __repr__(self) -> str:
         return f"Saturation({self.sentence})"

@@ -96,8 +96,8 @@ class Advice:
         if self.why_none == "few":
             at_least = ""
             if self.fewest is not None:  # None with clusters
-                at_least = f"; without any loss among them, {self.fewest:,} accepted ones are needed"
-            return f"These data are too few to tell how many {self.unit} the target needs{at_least}."
+                at_least = f" Even without a single error, {self.fewest:,} accepted ones are needed; with errors, more."
+            return f"These data are too few to tell how many {self.unit} the target needs.{at_least}"
         if self.why_none is None:
             return f"By the risks seen, no number of {self.unit} would reach the target: the model has to improve."
         return (
