@@ -302,8 +302,8 @@ class _Arguments(NamedTuple):
 def _split_arguments(arguments: dict[str, Any]) -> _Arguments:
     """Tell arguments of `evaluate` that name columns (a role with a text) from all others.
 
-    The argument `classes` holds the names of the classes, a sequence of texts; it must not be None. Two texts in a list
-    for `clusters` name the columns of two kinds of clusters, as one text with a comma does.
+    The argument `classes` holds the names of the classes, in a sequence (not None), unless it is a text: that names a
+    column. Two texts in a list for `clusters` name the columns of two kinds of clusters, as one text with a comma does.
     """
     columns = {role: name for role, name in arguments.items() if role in ROLES and isinstance(name, str)}
     clusters = arguments.get("clusters")
