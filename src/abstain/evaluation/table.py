@@ -824,7 +824,8 @@ def _evaluate_in_memory(
 def _notes_on_calibration(entries: Mapping[Key, Sequence[Entry]]) -> list[str]:
     """A sentence for each confidence that some answers lack, with the number of answers that its calibration is of.
 
-    `entries` are those of a table, by confidence, loss and group. None where no metric of calibration was asked for.
+    `entries` are those of a table, by confidence, loss and group (None: all samples). The result is empty where no
+    metric of calibration was asked for, and where all answers have every confidence. Groups are left out.
     """
     notes: dict[str, str] = {}
     for (score, _loss, group), entries_of_key in entries.items():

@@ -877,6 +877,7 @@ def _sum_paired_differences(
     squares_by_squares = squares @ squares.T
     sum_of_fourths = fourth_powers[i] + fourth_powers[j]
     fourth = sum_of_fourths - 4 * (cubes_by_x[i, j] + cubes_by_x[j, i]) + 6 * squares_by_squares[i, j]
+    # sums over units of (x_i - x_j)^2, from the products of all pairs of rows
     second = _squared_distances(x @ x.T, i, j)
     squared_error = _squared_distances(effects @ effects.T, i, j)
     # too few exact digits are left of a fourth power that is below 1e-6 of its terms

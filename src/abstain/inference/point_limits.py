@@ -408,7 +408,7 @@ def coverage_limits(
     largest coverage whose upper limit of the risk is within `risk`, the upper limit the largest one whose lower limit
     of the risk is.
 
-    `accepted_sums` are taken at the `positions` of the shares that `coverages` returns, arrays of shape (..., 5, CUTS):
+    `accepted_sums` are taken around cuts at CUTS even shares of the answered samples, arrays of shape (..., 5, CUTS):
     at each cut itself, at the ends of the windows above and below it, and at the earliest and the latest place where
     the cut may be. `weights` holds the sums over the answered samples alone. `design_effect` multiplies the variance,
     for clusters; `cluster_effect` divides the number of draws where all accepted 0/1 losses are equal, so that no
@@ -429,8 +429,9 @@ def coverage_limits(
     coverage = np.where(coverage > 1 - SUM_ROUNDING, 1.0, coverage)
     # as many samples of equal weight, divided by the design effect, would vary as much
     draws = weights.total_mass**2 / weights.squared_weight_sum / design_effect
-    is_tied = limits.is_tied  # whether many samples have the confidence at the cut
-    last = _last_within(limits.high, risk)  # index of a cut, ascending in coverage
+    is_tied = limits.is_tied  # by cut: do many samples have its confidence?
+    # index of the last cut, ascending in coverage, at which the limit is within `risk`
+    last = _last_within(limits.high, risk)
     if last is None:  # no coverage is surely within the risk
         lower = 0.0
     elif is_tied[last] and coverage[last] < 1:

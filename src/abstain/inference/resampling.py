@@ -141,7 +141,7 @@ def _value_of_rows(samples: CheckedSamples, mass: np.ndarray, loss: np.ndarray, 
         weight = None if samples.answered_weight is None else samples.answered_weight[is_kept]
         return oracle_rows(xp, samples.answered_loss[is_kept].astype(np.float64), weight)
 
-    has_mass = mass > SUM_ROUNDING * mass.max()
+    has_mass = mass > SUM_ROUNDING * mass.max()  # less is a rounding error of what was subtracted
     rows = Rows.accumulate(mass[has_mass], loss[has_mass])
     table = _curve_table(samples, rows, total_mass=rows.total_mass[0], rows_by_loss=rows_by_loss)
     return float(samples.metric.compute(table))
@@ -379,7 +379,7 @@ def metric_of_draw(samples: CheckedSamples) -> Statistic:
 def _curve_table(
     samples: CheckedSamples, rows: Rows, total_mass: np.ndarray | float, rows_by_loss: Callable[[], Rows]
 ) -> CurveTable:
-    """Make the table that `samples.metric` is computed from, for other rows than those of the samples.
+    """Make the table that `samples.metric` is computed from, for a bootstrap replicate or after samples were left out.
 
     `rows` hold mass and loss at each distinct confidence, most confident first; `rows_by_loss()` returns the same
     samples, smallest loss first, and is called only for metrics that read the best possible order. `total_mass`

@@ -618,7 +618,8 @@ def _variance_of_profile(profile: Profile, metric: str) -> float:
     panels = make_panels(n=2, jumps=profile.jumps)  # nothing here depends on a sample size
     q = panels.q  # nodes of the quadrature; `cumulated` integrates from the first panel to each node
     expected_loss = profile.expected_loss(q)
-    # loss of accepted samples, per sample, with the threshold at q; below the first panel the profile is constant
+    # loss of accepted samples, per sample, with the threshold at q; below the first panel the profile is constant, as
+    # at its first node
     accepted_loss = expected_loss[0, 0] * panels.low + panels.cumulated(expected_loss)
     slope = _population_weight(metric, q)
     constant = np.zeros_like(expected_loss)
