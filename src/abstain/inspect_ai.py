@@ -36,10 +36,10 @@ __all__ = ["answer_score", "aurc", "calibration_error", "pass_k", "risk_at_cover
 
 # Current versions of Inspect can pass the scores of all epochs to a metric; older ones pass one score per sample.
 _can_pass_all_epochs = "scores" in inspect.signature(metric).parameters
-_metric_of_all_epochs: Any = metric(scores="unreduced") if _can_pass_all_epochs else metric
+_register_metric_of_all_epochs: Any = metric(scores="unreduced") if _can_pass_all_epochs else metric
 
 
-@_metric_of_all_epochs  # type: ignore[untyped-decorator]
+@_register_metric_of_all_epochs  # type: ignore[untyped-decorator]
 def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: float = 0.95) -> Metric:
     """AURC with its interval; lower is better. See `abstain.aurc`.
 
@@ -69,7 +69,7 @@ def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: f
     """
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
-        log = _make_log(scores, confidence)
+        log = _make_log(scores, confidence)  # losses, and the number to rank by, one row per score
         rules = Rules(unanswered=unanswered, missing="last")  # without a confidence: ranked last
         return _measure_if_defined(
             log,
@@ -80,7 +80,7 @@ def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: f
     return measure
 
 
-@_metric_of_all_epochs  # type: ignore[untyped-decorator]
+@_register_metric_of_all_epochs  # type: ignore[untyped-decorator]
 def risk_at_coverage(
     coverage: float = 0.8, confidence: str = "confidence", unanswered: str = "abstained", level: float = 0.95
 ) -> Metric:
@@ -114,7 +114,7 @@ def risk_at_coverage(
     """
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
-        log = _make_log(scores, confidence)
+        log = _make_log(scores, confidence)  # losses, and the number to rank by, one row per score
         rules = Rules(unanswered=unanswered, missing="last")  # without a confidence: ranked last
         options = {"coverage": coverage}
         return _measure_if_defined(
@@ -128,7 +128,7 @@ def risk_at_coverage(
     return measure
 
 
-@_metric_of_all_epochs  # type: ignore[untyped-decorator]
+@_register_metric_of_all_epochs  # type: ignore[untyped-decorator]
 def answer_score(name: str = "simpleqa_f", level: float = 0.95, unanswerable: str = "unanswerable") -> Metric:
     """A score of graded answers with its interval, such as SimpleQA's F; no confidence is needed.
 
@@ -160,7 +160,7 @@ def answer_score(name: str = "simpleqa_f", level: float = 0.95, unanswerable: st
     chosen_metric = answer_metric(name, "answer_score")
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
-        log = _make_log(scores, None)
+        log = _make_log(scores, None)  # losses, one row per score
         if chosen_metric.needs_unanswerable:
             log = replace(log, unanswerable=_find_unanswerable(scores, unanswerable))
         return _measure_if_defined(
@@ -172,7 +172,7 @@ def answer_score(name: str = "simpleqa_f", level: float = 0.95, unanswerable: st
     return measure
 
 
-@_metric_of_all_epochs  # type: ignore[untyped-decorator]
+@_register_metric_of_all_epochs  # type: ignore[untyped-decorator]
 def calibration_error(confidence: str = "confidence", scale: str = "fraction", level: float = 0.95) -> Metric:
     """Calibration error of a confidence with its interval; lower is better. See `abstain.calibration`.
 
@@ -203,7 +203,7 @@ def calibration_error(confidence: str = "confidence", scale: str = "fraction", l
     def measure(scores: list[SampleScore]) -> dict[str, float]:
         log = _make_log(scores, confidence)
         if scale == "percent":
-            numbers = log.signals[confidence]
+            numbers = log.signals[confidence]  # the log's confidences, by name
             problem = find_fractions(confidence, numbers, min_rows_to_judge=MIN_ROWS_TO_JUDGE_SCALE)
             if problem:
                 raise InputError(f'calibration_error: {problem} Leave scale="percent" out.')
@@ -216,7 +216,7 @@ def calibration_error(confidence: str = "confidence", scale: str = "fraction", l
     return measure
 
 
-@_metric_of_all_epochs  # type: ignore[untyped-decorator]
+@_register_metric_of_all_epochs  # type: ignore[untyped-decorator]
 def pass_k(k: int = 1, level: float = 0.95) -> Metric:
     """Right at least once in k epochs (pass@k) and right in all of them (pass^k), with intervals over samples.
 
@@ -241,7 +241,7 @@ def pass_k(k: int = 1, level: float = 0.95) -> Metric:
     """
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
-        log = _make_log(scores, None)
+        log = _make_log(scores, None)  # losses, one row per score
         rows = log.scored  # a mask: scores that are a grade or no answer
         if log.questions < 2:  # of a run that has just begun
             return {}
@@ -310,12 +310,13 @@ def _make_log(scores: list[SampleScore], confidence: str | None) -> Log:
 
 
 def _measure_if_defined(log: Log, label: str, measure: Callable[[], Interval]) -> dict[str, float]:
-    """Return an interval under its label, or nothing where there are not enough answers for it.
+    """Return an interval under its label, or an empty dict where there are not enough answers for it.
 
-    Inspect also computes metrics while a run is under way, and an error would end the run. Mistakes in the task, such
-    as a confidence that no score has, still raise.
+    `log` holds the answers, one row per score; `measure()` computes the interval. Inspect also computes metrics while a
+    run is under way, and an error would end the run. Mistakes in the task, such as a confidence that no score has,
+    still raise.
     """
-    if log.questions < 2:
+    if log.questions < 2:  # an interval needs two
         return {}
     try:
         return _label_limits(label, measure())

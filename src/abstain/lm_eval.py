@@ -154,9 +154,10 @@ def log_interval(
 ) -> Interval:
     """Return a metric of answers with its interval, ranked by their first confidence.
 
-    `log` must have a confidence. `rules` say how unanswered questions and missing confidences count. `level` is that of
-    the interval, and `metric_options` are those of the metric, such as {"coverage": 0.8}. Repeats of one question are a
-    cluster. An AbstainError where the log has no row to measure, or the metric is undefined for it.
+    A log is the answers of one run, one row each; it must have a confidence. `rules` say how unanswered questions and
+    missing confidences count. `level` is that of the interval, and `metric_options` are those of the metric, such as
+    {"coverage": 0.8}. Repeats of one question are a cluster. An AbstainError where the log has no row to measure, or
+    the metric is undefined for it.
     """
     # by name, of the rows that count: losses, the first confidence, and whatever else the log has
     fields = log.fields(rules)
@@ -173,9 +174,10 @@ def _find_metric(name: str) -> FurtherMetric:
 def interval_without_ranking(log: Log, metric: FurtherMetric, *, level: float) -> Interval:
     """Return a metric of graded answers or of calibration with its interval.
 
-    A question without an answer is not attempted, and repeats of one question are a cluster. Calibration is that of the
-    log's first confidence, over the answers that have one. InputError where the metric cannot be computed: losses other
-    than right and wrong, no confidence, or one that is no probability. InfeasibleError where it is undefined.
+    A log is the answers of one run, one row each. A question without an answer is not attempted, and repeats of one
+    question are a cluster. Calibration is that of the log's first confidence, over the answers that have one.
+    InputError where the metric cannot be computed: losses other than right and wrong, no confidence, or one that is no
+    probability. InfeasibleError where it is undefined.
     """
     if not log.is_graded:
         raise InputError(f"{metric.key}: needs right and wrong answers, and this task has other losses.")
@@ -185,7 +187,8 @@ def interval_without_ranking(log: Log, metric: FurtherMetric, *, level: float) -
         return estimate_from_answers(metric.key, metric, log.graded_answers(), clusters).interval(level)
     if not log.has_confidence:
         raise InputError(f"{metric.key}: needs a confidence, and this task has none.")
+    # the first of the log's confidences, which are by name
     confidence = next(iter(log.signals.values()))
-    rows = log.scored & log.answered & np.isfinite(confidence)  # a mask
+    rows = log.scored & log.answered & np.isfinite(confidence)  # a mask; scored: right or wrong is known
     clusters = None if repeats is None else repeats[rows]
     return metric.measure(1 - log.loss[rows], confidence[rows], level, clusters)

@@ -129,7 +129,7 @@ class Resampler:
         return self.tabulate(self.counts(rng, size))
 
     def tabulate(self, counts: np.ndarray) -> Replicates:
-        """Make replicates in which sample (or pair of confidence and loss) k occurs `counts[:, k]` times.
+        """Make bootstrap replicates in which sample (or pair of confidence and loss) k occurs `counts[:, k]` times.
 
         `counts` has one line per replicate, and one column for each answered sample, most confident first, then one for
         each abstained sample. Where pairs are drawn instead (`self.pair_counts` is not None), it has one column per
@@ -223,9 +223,10 @@ def _rows_of_replicates(mass: np.ndarray, loss: np.ndarray, row_starts: np.ndarr
 
 
 def _draw_counts(rng: np.random.Generator, n: int, size: int, strata: np.ndarray | None = None) -> np.ndarray:
-    """How often each of n units is drawn with replacement in n draws, for `size` replicates, shape (size, n).
+    """How often each of n units (samples or clusters) is drawn with replacement in n draws, for `size` replicates.
 
-    `strata` holds the stratum number (from 0) of each unit, and as many units are drawn from each stratum as it has.
+    The result has shape (size, n). `strata` holds the stratum number (from 0) of each unit, and as many units are drawn
+    from each stratum as it has.
     """
     if strata is not None:
         counts = np.zeros((size, n), dtype=np.int64)

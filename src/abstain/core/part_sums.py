@@ -201,9 +201,10 @@ def table_of_zero_one_rows(rows: Rows) -> MomentTable:
 def tables_from_samples(
     loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None
 ) -> list[MomentTable]:
-    """Tables of samples given in any order: whole rows, most confident first, in pieces that stay in cache.
+    """Tables of samples given in any order, most confident first, each small enough to stay in cache.
 
-    No weight means 1 for all.
+    A table has one row per distinct confidence, with sums over its samples, and no confidence is in two tables. No
+    weight means 1 for all.
     """
     return list(iterate_tables(read_by_confidence(loss, confidence, weight), is_zero_one(loss)))
 
@@ -213,8 +214,9 @@ def tables_along_ranking(
 ) -> Iterator[MomentTable]:
     """Tables of samples whose ranking is known: whole rows, most confident first, of about `size` samples each.
 
-    `loss` and `weight` are in the order of the input; no weight means 1 for all. `zero_one` says that all losses are 0
-    or 1.
+    A row is all samples of one confidence, with sums over them. `ranking` holds the indices of the samples, most
+    confident first, and where rows stop among them. `loss` and `weight` are in the order of the input; no weight means
+    1 for all. `zero_one` says that all losses are 0 or 1.
     """
     return iterate_tables(read_along_ranking(ranking, loss, weight, zero_one), zero_one, size)
 
@@ -223,7 +225,8 @@ def iterate_tables(samples: SampleReader, zero_one: bool, size: int = PIECE) -> 
     """Tables of ranked samples, most confident first: one row per distinct confidence, about `size` samples each.
 
     Tables stay in cache. Their accepted sums count from the top of the whole data set, and their total mass is that of
-    the whole data set. `zero_one` says that all losses are 0 or 1. `samples.read_weight` is None if all weights are 1.
+    the whole data set. `zero_one` says that all losses are 0 or 1. `samples` reads the ranked losses and weights of a
+    slice, and where rows end in it; `samples.read_weight` is None if all weights are 1.
     """
     if samples.read_weight is None and zero_one:
         yield from map(table_of_zero_one_rows, iterate_rows(samples, size=size))
@@ -349,8 +352,9 @@ def totals_from_tables(
 ) -> Totals:
     """The sums over a data set from all its tables, most confident first; at least one table.
 
-    The other arguments are what the sums do not show: the number of samples, whether all losses are 0 or 1, whether
-    any is negative, and whether all weights are whole numbers.
+    A table has one row per distinct confidence, with sums over its samples. The other arguments are what these sums do
+    not show: the number of samples, whether all losses are 0 or 1, whether any is negative, and whether all weights are
+    whole numbers.
     """
     table_sums = [sum_columns(table.moment_columns) for table in tables]
     # ten sums: of w, of w l, of w^2 l^j (j = 0, 1, 2), of w^4 l^j (j = 0 ... 4)
@@ -503,10 +507,10 @@ def sum_areas(
 ) -> dict[Area, AreaSums]:
     """Sums over one part of a ranking for each of several areas, by area.
 
-    `table` holds the rows of the part, one per distinct confidence. `error_mass` is the mass of all errors of the data
-    set, and `loss_unit` one unit of the losses in the user's units. Without ties the area behind AUROC
-    (`AcceptedLossArea`) needs no pass of its own where AUGRC came before it: its influences are those of AUGRC less
-    l / W, with W the total mass.
+    A part is a run of rows; `table` holds them, one per distinct confidence, with sums over their samples. `error_mass`
+    is the mass of all errors of the data set, and `loss_unit` one unit of the losses in the user's units. Without ties
+    the area behind AUROC (`AcceptedLossArea`) needs no pass of its own where AUGRC came before it: its influences are
+    those of AUGRC less l / W, with W the total mass.
     """
     generalised_area = AreaUnderCurve(estimator="sele", ties="threshold")  # AUGRC
     # as many rows as samples: the mass counts samples, since all weights are 1
@@ -566,9 +570,10 @@ class _InfluencePowers(NamedTuple):
 def _influence_powers(table: MomentTable, const: np.ndarray, slope: np.ndarray) -> _InfluencePowers:
     """Sums of w^p u^i l^j over the samples of a table, with the influence u = const + slope * l.
 
-    `const` and `slope` have one entry per row of the table, for all samples of the row; w is the weight of a sample and
-    l its loss. The sums for p = 2 and for p = 4 are in the order of _PAIRS[p], which lists the exponents (i, j) with
-    i + j <= p. With weights of 1 the sums with w^2 are among those with w^4, at the places _SECOND_AMONG_FOURTH.
+    A row is all samples of one confidence. `const` and `slope` have one entry per row of the table, for all samples of
+    the row; w is the weight of a sample and l its loss. The sums for p = 2 and for p = 4 are in the order of _PAIRS[p],
+    which lists the exponents (i, j) with i + j <= p. With weights of 1 the sums with w^2 are among those with w^4, at
+    the places _SECOND_AMONG_FOURTH.
     """
     # Losses other than 0/1 with hardly any ties: the losses and weights of all samples, one by one. Otherwise None, and
     # the sums follow from those of w^p l^j in each row.
@@ -817,8 +822,9 @@ def stack_parts(sums_of_parts: Sequence[AreaSums]) -> AreaSums:
 def combine_parts(parts: AreaSums, area: Area, metric_derivative: MetricDerivative) -> InfluenceSums:
     """Add up over all samples what the variance of a metric made of `area` needs.
 
-    `parts` are the stacked sums of that area over all parts of the ranking, most confident first: every field has one
-    entry per part. `metric_derivative` says how the influence on the metric follows from that on the area.
+    `parts` are the stacked sums of that area over all parts (runs of rows) of the ranking, most confident first: every
+    field has one entry per part. `metric_derivative` says how the influence on the metric follows from that on the
+    area.
 
     The influence of a sample on the area, as far as its own part decides it, is u plus the reference line of the part:
     a line in the loss, constant + slope * l, that was subtracted before powers were summed so that they keep their
@@ -876,9 +882,10 @@ def combine_parts(parts: AreaSums, area: Area, metric_derivative: MetricDerivati
 def effects_of_other_parts(parts: AreaSums) -> LossLine:
     """What the other parts of a ranking add to the influence, constant + slope * loss, of the samples of each part.
 
-    `parts` holds the stacked sums of all parts, most confident first; each adds its `for_rows_above` to all parts above
-    it and its `for_rows_below` to all below. The mean influence over all samples is subtracted from the constants.
-    Returns arrays with one entry per part.
+    A part is a run of rows; the influence of a sample is what it does to the area. `parts` holds the stacked sums of
+    all parts, most confident first; each adds its `for_rows_above` to all parts above it and its `for_rows_below` to
+    all below. The mean influence over all samples is subtracted from the constants. Returns arrays with one entry per
+    part.
     """
     # constant and slope in two columns, one line per part
     for_parts_above = np.stack(parts.for_rows_above, axis=-1)

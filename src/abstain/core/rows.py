@@ -101,9 +101,9 @@ def rows_from_blocks(mass: Array, loss_sum: Array, xp: Namespace = np) -> Rows:
 def rows_from_samples(xp: Namespace, loss: Array, confidence: Array, weight: Array | None = None) -> Rows:
     """Make rows of samples, in any order along the last axis; the rows have the shape of the samples.
 
-    A run of equal confidences becomes one row, at the place of its last sample; the other places are rows without
-    mass. Values never leave the device. The result does not depend on the order of the samples: equal confidences are
-    ordered by loss before they are added up.
+    A row has the mass and loss of a confidence, and those accepted at its threshold. A run of equal confidences becomes
+    one row, at the place of its last sample; the other places are rows without mass. Values never leave the device. The
+    result does not depend on the order of the samples: equal confidences are ordered by loss before they are added up.
     """
     loss, confidence, weight = sort_samples(xp, loss, confidence, weight)
     return rows_from_sorted(xp, loss, sorting.mark_run_ends(confidence, xp), weight)
@@ -381,7 +381,7 @@ def rank_confidences(confidence: np.ndarray, order: np.ndarray | None = None) ->
 
 
 def read_by_confidence(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> SampleReader:
-    """Sort samples, given in any order, and return a reader that reads them most confident first.
+    """Sort samples, given in any order, and return a reader of slices of them, most confident first.
 
     Unweighted 0/1 or float32 losses are packed into the sorted keys if they fit; otherwise indices are sorted. Sums of
     what is read do not depend on the order of the input, except for rounding of weighted or float64 losses. `weight`
@@ -409,7 +409,7 @@ def read_by_confidence(loss: np.ndarray, confidence: np.ndarray, weight: np.ndar
 
 
 def _read_by_index(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None) -> SampleReader:
-    """Sort the indices of samples, and return a reader that reads them most confident first.
+    """Sort the indices of samples, and return a reader of slices of the samples, most confident first.
 
     Without weights, float32 losses of equal confidence are read in the order of their bits, so that their sum does not
     depend on the order of the input. (Sums of float64 losses and of weights may round differently in another order.)
@@ -432,7 +432,7 @@ def _read_by_index(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray 
 def read_along_ranking(
     ranking: Ranking, loss: np.ndarray, weight: np.ndarray | None, zero_one: bool = False
 ) -> SampleReader:
-    """Return a reader of samples along a known ranking of their confidences.
+    """Return a reader of slices of samples along a known ranking of their confidences.
 
     `loss` and `weight` are in the order of the input; no weight means 1 for all. `zero_one` says that all losses are 0
     or 1: without weights they are then read as bytes, which add up exactly and fast. Other losses are read as float64.
@@ -479,7 +479,8 @@ class Piece(NamedTuple):
 def split_at_row_ends(samples: SampleReader, size: int) -> Iterator[Piece]:
     """Divide ranked samples into pieces of whole rows, each of at most `size` samples unless one row has more.
 
-    A row is a run of equal confidences. Pieces follow each other from the most confident sample down.
+    A row is a run of equal confidences; `samples.read_row_ends(start, stop)` returns where rows end in a slice, counted
+    from `start`. Pieces follow each other from the most confident sample down.
     """
     start = 0
     while start < samples.sample_count:
@@ -509,9 +510,10 @@ _POSITIONS.flags.writeable = False
 def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUNK) -> Iterator[Rows]:
     """Yield the rows of ranked samples, most confident first, in pieces of about `size` samples, which stay in cache.
 
-    A row is a run of equal confidences; one that is longer than `size` makes its piece longer. Accepted sums are
-    counted from the top of the whole data set, and `total_mass` is that of the whole data set. With `with_loss=False`
-    the field `loss` may be None, which saves time where a formula does not read it.
+    A row is a run of equal confidences; one that is longer than `size` makes its piece longer. `samples` reads losses
+    and weights (`read_weight` is None if all are 1) of a slice of the ranked samples. Accepted sums are counted from
+    the top of the whole data set, and `total_mass` is that of the whole data set. With `with_loss=False` the field
+    `loss` may be None, which saves time where a formula does not read it.
 
     Sums over a row of several samples are differences of running sums. No row is empty, which `has_empty_rows=False`
     tells formulas: they may divide by the accepted mass.
@@ -714,10 +716,10 @@ def sum_powers_by_row(
 
 
 def rows_from_numpy(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> Rows:
-    """Make rows of numpy samples in any order along the last axis.
+    """Make rows (one per distinct confidence, most confident first) of numpy samples in any order along the last axis.
 
-    A vector gives one row per distinct confidence; a batch gives rows of the shape of the samples, some without mass.
-    `weight` None means 1 for all.
+    A row has its mass and loss, and those accepted at its threshold. A vector gives as many rows as there are distinct
+    confidences; a batch gives rows of the shape of the samples, some without mass. `weight` None means 1 for all.
     """
     if loss.ndim > 1:
         return _batch_rows(loss, confidence, weight)

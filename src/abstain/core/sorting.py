@@ -41,8 +41,9 @@ def mark_run_starts(values: np.ndarray) -> np.ndarray:
 def mark_run_ends_between(sorted_keys: np.ndarray, payload_bits: int, start: int, stop: int) -> np.ndarray:
     """Mask for the places start, ..., stop - 1 of sorted keys: is this the last key of a run of equal keys?
 
-    The lowest `payload_bits` bits of the keys are ignored. A run that goes on beyond `stop` does not end here; one that
-    ends with the whole array does. Requires 0 <= start < stop <= len(sorted_keys).
+    A key is an integer that stands for a confidence, with a payload in its lowest `payload_bits` bits, which are
+    ignored. A run that goes on beyond `stop` does not end here; one that ends with the whole array does. Requires
+    0 <= start < stop <= len(sorted_keys).
     """
     # one key more than the range has, if there is one, to compare the last with
     heads = sorted_keys[start : min(stop + 1, len(sorted_keys))]
@@ -447,8 +448,9 @@ class OrderAndKeys(NamedTuple):
 def argsort_descending_with_keys(confidence: np.ndarray) -> OrderAndKeys:
     """Sort a vector of confidences, most confident first, equal ones in order of appearance.
 
-    The confidence and the index of a sample are packed into one integer, which is faster to sort than indices.
-    Confidences must not be NaN or -infinity, and there are at most 2^32 (numpy raises OverflowError for more).
+    The confidence and the index of a sample are packed into one integer, the key, which is faster to sort than indices.
+    Keys ascend as confidences descend. Confidences must not be NaN or -infinity, and there are at most 2^32 (numpy
+    raises OverflowError for more).
 
     The second item of the result has one number per sample, in the sorted order. Compare neighbours with `==` to find
     runs of equal confidences, and read nothing else from it: the numbers are integers that ascend where confidence and
@@ -531,9 +533,9 @@ class PackedLoss(NamedTuple):
 def pack_loss(loss: np.ndarray, confidence: np.ndarray) -> PackedLoss | None:
     """Pack each loss below its confidence in one unsigned key; None if that is not possible.
 
-    Possible for 0/1 losses and for float32 losses, if the distinct confidences leave 1 or 32 of 64 bits free. `loss`
-    and `confidence` have the same shape. Sorting the keys ascending ranks samples most confident first, equal
-    confidences by the bits of the loss.
+    Keys ascend as confidences descend; the lowest bits hold the loss. Possible for 0/1 losses and for float32 losses,
+    if the distinct confidences leave 1 or 32 of 64 bits free. `loss` and `confidence` have the same shape. Sorting the
+    keys ascending ranks samples most confident first, equal confidences by the bits of the loss.
     """
     packing = Packing(confidence)
     if packing.fits(1) and is_zero_one(loss):  # one bit beside those of the confidences
@@ -636,8 +638,9 @@ class RankedSamples(NamedTuple):
 def rank_samples(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | None = None) -> RankedSamples:
     """Sort samples, given in any order, most confident first, and add up their losses and weights from the top.
 
-    Unweighted 0/1 or float32 losses are packed with the confidence into one integer key and sorted with it, which is
-    faster than sorting indices. Sums of 0/1 losses are then exact integers. `weight` None means 1 for all.
+    Unweighted 0/1 or float32 losses are packed with the confidence into one integer key, which ascends as confidences
+    descend, and sorted with it, which is faster than sorting indices. Sums of 0/1 losses are then exact integers.
+    `weight` None means 1 for all.
     """
     packed = pack_loss(loss, confidence) if weight is None else None
     decode_keys: Callable[[np.ndarray], np.ndarray]

@@ -60,10 +60,10 @@ class Tally:
     def add(self, loss: np.ndarray, confidence: np.ndarray) -> np.ndarray:
         """Count samples (boolean losses, float32 confidences); return the indices of those out of the range.
 
-        `self._words` holds `self._size` counters, one for each float32 of the range, that of the largest one first, and
-        one more for samples out of the range. A counter is a 64-bit word: its low half counts samples, its high half
-        errors. All calls together may add at most 2**32 - 1 samples. Samples out of the range are for the caller to
-        count.
+        The range is from `low` to `high`, for which the counters were made. `self._words` holds `self._size` counters,
+        one for each float32 of the range, that of the largest one first, and one more for samples out of the range. A
+        counter is a 64-bit word: its low half counts samples, its high half errors. All calls together may add at most
+        2**32 - 1 samples. Samples out of the range are for the caller to count.
         """
         outside_indices = []
         counter_buffer = np.empty(min(CHUNK, len(loss)), dtype=np.intp)

@@ -132,9 +132,8 @@ def joint_sums(
     a and b are what a sample does to the first and the second area: its weight times its influence over the total mass.
     e is the same for the difference of both areas on the scale of the test (log, logit or plain):
     scale_derivatives[0] a - scale_derivatives[1] b, with the derivatives of that scale at the two areas.
-    A range is the samples whose
-    confidences lie between two thresholds. `columns.extra` holds the first influences; `outside` (what the second
-    influences need from other ranges) and `request` are those of the second model.
+    A range is the samples whose confidences lie between two thresholds. `columns.extra` holds the first influences;
+    `outside` (what the second influences need from other ranges) and `request` are those of the second model.
     """
     assert columns.extra is not None  # `pass_to_second_model` attached the first influences
     weight = (1.0 if columns.weight is None else columns.weight) / outside.position.totals.total_mass

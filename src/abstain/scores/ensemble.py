@@ -36,7 +36,8 @@ def pooled_log_probs(logits: ArrayLike | None = None, *, probs: ArrayLike | None
     [[-0.6931, -0.6931]]
     """
     class_scores = check_class_scores("pooled_log_probs", logits, probs, is_ensemble=True)
-    # that of the backend leaves -inf as it is; `class_scores.to_input_library` makes every number finite
+    # `_pool` averages the members' probabilities. The conversion of the backend leaves -inf as it is, where
+    # `class_scores.to_input_library` makes every number finite.
     return class_scores.backend.to_input_library(
         class_scores.map_rows(lambda xp, rows: _pool(class_scores, xp, rows))
     )

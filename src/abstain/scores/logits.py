@@ -34,6 +34,7 @@ def max_logit(logits: ArrayLike | None = None, *, probs: ArrayLike | None = None
     >>> max_logit([[1.0, 3.0], [0.0, -1.0]]).tolist()
     [3.0, 0.0]
     """
+    # the checked logits; `map_rows` applies a function to rows of shape (samples, classes), one number per sample
     class_scores = check_class_scores("max_logit", logits, probs, takes=_LOGITS)
     return class_scores.to_input_library(class_scores.map_rows(lambda xp, rows: xp.max(rows, axis=-1)))
 

@@ -50,7 +50,8 @@ def add(
     """Add samples to the state, in place: with a Triton kernel on a GPU, with plain torch elsewhere.
 
     All ways give the same counts and extremes; sums of losses that are not 0/1 may differ in rounding. On a GPU the
-    lean kernel is used if it can take the samples and has passed its trial run, otherwise the general kernel.
+    lean kernel (0/1 losses and float32 confidences, bins in shared memory) is used if it can take the samples and has
+    passed its trial run on this GPU, otherwise the general kernel (any loss, bins in global memory).
 
     Parameters
     ----------
@@ -180,8 +181,9 @@ def _fits_lean_kernel(loss: Array, confidence: Array, binmap: BinMap) -> bool:
 def _lean_kernel_works(device: str, binmap: BinMap) -> bool:
     """Try the lean kernel once per device and map: return True if it compiles and agrees with plain torch.
 
-    The numbers must be equal to the last bit, as they can be: counts and errors are whole, and extremes are copied.
-    `binmap` gives the bin of a confidence.
+    The lean kernel adds 0/1 losses at float32 confidences to bins in shared memory. The numbers must be equal to the
+    last bit, as they can be: counts and errors are whole, and extremes are copied. `binmap` gives the bin of a
+    confidence.
     """
     rng = np.random.default_rng(0)
     confidence = torch.tensor(rng.random(50_001, dtype=np.float32), device=device)
