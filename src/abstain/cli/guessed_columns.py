@@ -19,14 +19,16 @@ from abstain.formats.safety import count_noun, display_name
 _MAX_ATTEMPTS = 12  # combinations of columns that are tried for a table without known columns
 _MAX_GUESSED_SIZE = 64 << 20  # bytes of a file that is read again for each of these
 # Words in the names of columns that may hold right or wrong, a confidence, an uncertainty, right and given answers.
-_VERDICT_WORDS = ("correct", "right", "match", "acc", "success", "pass", "resolved", "reward", "score")
-_CONFIDENCE_WORDS = ("conf", "prob", "certain", "sure", "likelihood", "agreement", "score")
+_PLAIN_VERDICT_WORDS = ("correct", "right", "match", "acc", "success", "pass", "resolved")
+_VERDICT_WORDS = (*_PLAIN_VERDICT_WORDS, "reward", "score")
+_PLAIN_CONFIDENCE_WORDS = ("conf", "prob", "certain", "sure", "likelihood", "agreement")
+_CONFIDENCE_WORDS = (*_PLAIN_CONFIDENCE_WORDS, "score")
 _UNCERTAINTY_WORDS = ("uncertain", "entropy", "perplexity", "variance")
 _LABEL_WORDS = ("truth", "label", "target", "gold", "expected", "reference", "correct_answer", "standard")
 _PREDICTION_WORDS = ("pred", "extracted", "response", "output", "answer")
 # Names that say right or wrong by themselves, and words that say it in longer names; others may be any score.
 _VERDICT_NAMES = {"correct", "is_correct", "success", "resolved", "passed", "pass", "match", "acc"}
-_STRONG_WORDS = _VERDICT_NAMES | {"right", "reward", "successful"}
+_WORDS_THAT_SAY_VERDICT = _VERDICT_NAMES | {"right", "reward", "successful"}
 # Words in names of columns that are neither: what was counted, numbered or measured of a row, and what went wrong.
 _OTHER_WORDS = {
     "id", "ids", "idx", "index", "length", "len", "count", "error", "errors", "fail", "fails", "failed", "failure",
@@ -38,7 +40,8 @@ _SUMMARY_WORDS = {
 }  # fmt: skip
 _MAX_SUMMARY_ROWS = 100
 _LISTED_SUMMARY_NAMES = 4
-_GRADE_WORDS = ("grade", "verdict", "judgement", "judgment", "label")
+_PLAIN_GRADE_WORDS = ("grade", "verdict", "judgement", "judgment")
+_GRADE_WORDS = (*_PLAIN_GRADE_WORDS, "label")
 _MAX_GRADES = 6  # different words in a column of grades
 _MAX_GRADE_LENGTH = 20  # characters of one of them
 
@@ -48,26 +51,28 @@ class GuessedColumns:
 
     def __init__(self, source: OpenedTable) -> None:
         self._source = source
-        self._values = _load_vectors(source)
+        self._values = _load_vectors(source)  # by name of the column
         numeric_names = [name for name, values in self._values.items() if not isinstance(values, TextValues)]
         other_names = [name for name in self._values if name not in numeric_names]
         self._names = [*numeric_names, *other_names]
-        self._verdicts = self._find_verdicts()
-        self._answers = self._find_answers()
+        self._verdicts = self._find_verdicts()  # columns that may say right or wrong, the likeliest first
+        self._answers = self._find_answers()  # choices of a column of labels with one of predictions
 
     def choices(self) -> list[dict[str, str]]:
         """Return choices of columns, by role, that the names of columns make likely; at most `_MAX_ATTEMPTS`.
 
         Each has either a column of right and wrong, or right and given answers; and a confidence or an uncertainty, if
         the name of some column makes it likely. Columns of different tables of a JSON file are not combined. The
-        likeliest come first. Empty where the table looks like a summary.
+        likeliest come first. Empty where the table looks like a summary. `self._verdicts` are columns that may say
+        right or wrong, the likeliest first, and `self._answers` choices of labels with predictions.
         """
         if self.explain_summary():
             return []
-        strong = [name for name in self._verdicts if self._is_strong(name) or _is_varying(self._values[name])]
-        weak = [name for name in self._verdicts if name not in strong]
+        # columns that may say right or wrong; less likely are constant ones whose names do not say it plainly
+        likely = [name for name in self._verdicts if _says_verdict(name) or _is_varying(self._values[name])]
+        unlikely = [name for name in self._verdicts if name not in likely]
         verdicts = (
-            [{"correct": name} for name in strong] + self._answers + [{"correct": name} for name in weak]
+            [{"correct": name} for name in likely] + self._answers + [{"correct": name} for name in unlikely]
         )
         ranked = []
         for number, verdict in enumerate(verdicts):
@@ -76,7 +81,7 @@ class GuessedColumns:
                 # no column twice: a word such as "score" may stand for right and wrong, and for a confidence
                 if set(verdict.values()).isdisjoint(",".join(confidence.values()).split(",")):
                     ranked.append((number + position, number, {**verdict, **confidence}))
-        # the first verdicts with the first confidences, before all confidences of one verdict
+        # in pairs: the first verdicts with the first confidences, before all confidences of one verdict
         ranked.sort(key=lambda choice: choice[:2])
         return [columns for _, _, columns in ranked[:_MAX_ATTEMPTS]]
 
@@ -89,7 +94,9 @@ class GuessedColumns:
         """Return a sentence on a table that looks like a summary, which says nothing of single answers; "" for others.
 
         It has few rows, several columns of numbers whose names are those of summaries (accuracy, mean, rate, bins), and
-        neither a column with right and wrong answers nor right and given ones.
+        neither a column with right and wrong answers nor right and given ones. `self._values` holds the loaded columns
+        by name. `self._verdicts` are those that may say right or wrong, and `self._answers` choices of a column of
+        labels with one of predictions.
         """
         rows = max((len(values) for values in self._values.values()), default=0)
         names = [
@@ -98,7 +105,9 @@ class GuessedColumns:
             if not isinstance(self._values[name], TextValues) and _SUMMARY_WORDS & _words_of(name)
         ]
         has_verdicts = any(
-            self._is_strong(name) and _is_truth(self._values[name]) and _is_varying(self._values[name])
+            _says_verdict(name)
+            and _holds_truth_values(self._values[name])
+            and _is_varying(self._values[name])
             for name in self._verdicts
         )
         has_answers = any(set(choice.values()).isdisjoint(names) for choice in self._answers)
@@ -114,21 +123,23 @@ class GuessedColumns:
         """Return the columns that may say right or wrong, the likeliest first.
 
         Those whose names say it come before others, values of both kinds before a constant, right and wrong before
-        numbers between them.
+        numbers between them. `self._names` are the columns, those of numbers first, and `self._values` their values by
+        name.
         """
         names = [
             name
             for name in _find_named(self._names, _VERDICT_WORDS)
-            if not _says_something_else(name) and _may_be_verdict(self._values[name])
+            if not _says_something_else(name) and _holds_truth_values_or_shares(self._values[name])
         ]
 
         def rank(name: str) -> tuple[int, bool, bool]:
             values = self._values[name]
-            return _rank_of_name(name), not _is_varying(values), not _is_truth(values)
+            return _rank_of_name(name), not _is_varying(values), not _holds_truth_values(values)
 
         # the name of a confidence, such as `confidence_score`, says right or wrong only by a word of its own
-        own_words = _CONFIDENCE_WORDS[:-1]
-        names = [name for name in names if _rank_of_name(name) < 2 or not _find_named([name], own_words)]
+        names = [
+            name for name in names if _says_verdict(name) or not _find_named([name], _PLAIN_CONFIDENCE_WORDS)
+        ]
         return sorted(names, key=rank)
 
     def _find_answers(self) -> list[dict[str, str]]:
@@ -162,9 +173,9 @@ class GuessedColumns:
                 {text for text in values.distinct_texts if text} if isinstance(values, TextValues) else set()
             )
             is_word_like = all(len(word) <= _MAX_GRADE_LENGTH and not _is_a_number(word) for word in words)
-            if not 1 < len(words) <= _MAX_GRADES or not is_word_like or _is_truth(values):
+            if not 1 < len(words) <= _MAX_GRADES or not is_word_like or _holds_truth_values(values):
                 continue
-            if _find_named([name], _GRADE_WORDS[:-1]):
+            if _find_named([name], _PLAIN_GRADE_WORDS):
                 return name
             others = [other for other in self._names if other != name]
             predictions = _find_named(others, _PREDICTION_WORDS)
@@ -186,21 +197,17 @@ class GuessedColumns:
         confidences = [
             name
             for name in _find_named(names, _CONFIDENCE_WORDS)
-            if name not in uncertainties and (_rank_of_name(name) > 1 or _says_confidence(name))
+            if name not in uncertainties and (not _says_verdict(name) or _says_confidence(name))
         ]
         choices = [{"confidence": name} for name in confidences]
         if len(confidences) > 1:  # a table with a column for each
             choices.insert(1, {"confidence": ",".join(confidences)})
         return choices + [{"uncertainty": name} for name in uncertainties]
 
-    def _is_strong(self, name: str) -> bool:
-        """Whether the name of a column says right or wrong by itself, or by a word of its own."""
-        return _rank_of_name(name) < 2
-
     def _table_of(self, name: str) -> str:
         """The path of the table that a column belongs to, where a JSON file holds several; "" otherwise."""
-        places = [place for place in self._source.tables if name.startswith(f"{place}.")]
-        return max(places, key=len, default="")
+        paths = [table for table in self._source.tables if name.startswith(f"{table}.")]
+        return max(paths, key=len, default="")
 
 
 def _load_vectors(source: OpenedTable) -> dict[str, Any]:
@@ -237,9 +244,14 @@ def _rank_of_name(name: str) -> int:
     own_name = name.rpartition(".")[2].lower()
     if own_name in _VERDICT_NAMES:
         return 0
-    if _words_of(name) & _STRONG_WORDS:
+    if _words_of(name) & _WORDS_THAT_SAY_VERDICT:
         return 1
-    return 2 if _find_named([name], _VERDICT_WORDS[:-2]) else 3
+    return 2 if _find_named([name], _PLAIN_VERDICT_WORDS) else 3
+
+
+def _says_verdict(name: str) -> bool:
+    """Return whether the name of a column says right or wrong by itself, or by a word of its own."""
+    return _rank_of_name(name) < 2
 
 
 def _says_something_else(name: str) -> bool:
@@ -250,7 +262,7 @@ def _says_something_else(name: str) -> bool:
 
 def _says_confidence(name: str) -> bool:
     """Return whether the last part of a dotted name says that the column is a confidence."""
-    return bool(_find_named([name.rpartition(".")[2]], _CONFIDENCE_WORDS[:-1]))
+    return bool(_find_named([name.rpartition(".")[2]], _PLAIN_CONFIDENCE_WORDS))
 
 
 def _find_named(names: list[str], words: tuple[str, ...]) -> list[str]:
@@ -273,7 +285,7 @@ def _distinct_texts(values: Any) -> list[str]:
     return [text for text in values.distinct_texts if text.strip()] if isinstance(values, TextValues) else []
 
 
-def _is_truth(values: Any) -> bool:
+def _holds_truth_values(values: Any) -> bool:
     """Return whether a column holds 0 and 1 or words for yes and no, besides empty cells."""
     if isinstance(values, TextValues):
         return all(text.strip().lower() in TRUTH_WORDS for text in values.distinct_texts)
@@ -281,10 +293,10 @@ def _is_truth(values: Any) -> bool:
     return bool(np.isin(numbers[~np.isnan(numbers)], (0, 1)).all())
 
 
-def _may_be_verdict(values: Any) -> bool:
+def _holds_truth_values_or_shares(values: Any) -> bool:
     """Return whether the values are right or wrong, or numbers between 0 and 1."""
     if isinstance(values, TextValues):
-        return _is_truth(values)
+        return _holds_truth_values(values)
     numbers = np.asarray(values, np.float64)
     present = numbers[~np.isnan(numbers)]
     return bool(((present >= 0) & (present <= 1)).all())
