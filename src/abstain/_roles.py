@@ -47,7 +47,7 @@ def normalise_name(name: str) -> str:
 
 
 def role_of(name: str) -> str:
-    """Return the role that a name states; InputError where it states none.
+    """Return the role (what a column is for, such as "labels") that a name states; InputError where it states none.
 
     An uncertainty is a confidence with the other sign.
 
@@ -56,6 +56,7 @@ def role_of(name: str) -> str:
     """
     if normalise_name(name) == UNCERTAINTY:
         return "confidence"
+    # a role is stated by its own name or by a familiar name of such columns
     for role, column_names in COLUMN_NAMES.items():
         if normalise_name(name) in (role, *column_names):
             return role

@@ -313,9 +313,10 @@ def _restore_record(record_type: Any, value: Any, path: str) -> Any:
     for name in field_names:
         if name not in value:
             raise DataError(f"{path}.{name} is missing. {_REMEDY}")
+    # numbers of fields whose annotation states no range may be anything but NaN
     record = record_type(
         **{
-            name: _restore(annotations[name], value[name], f"{path}.{name}", _ANY_NUMBER_BUT_NAN)
+            name: _restore(annotations[name], value[name], f"{path}.{name}", rule=_ANY_NUMBER_BUT_NAN)
             for name in field_names
         }
     )
@@ -349,10 +350,12 @@ def _restore_number(number_type: Any, value: Any, path: str, rule: Within) -> An
 def _restore_array(value: Any, path: str, rule: Within) -> np.ndarray:
     """Make a vector from a list of numbers or booleans, of the dtype and in the range of `rule`.
 
-    null is NaN where `rule` allows it. Raises DataError for anything else.
+    null is NaN where `rule` allows it, which only arrays of floats do. Booleans must be true or false in the JSON, and
+    other entries numbers. `path` names the array in messages. Raises DataError for anything else.
     """
     if not isinstance(value, list):
         raise _wrong_value(path, "a list", value)
+    # `_restore_number` checks the range, which booleans do not have
     restore_entry = _restore if rule.dtype is bool else _restore_number
     entries = []
     for i, entry in enumerate(value):

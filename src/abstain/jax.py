@@ -247,8 +247,8 @@ def _rank_weights(
     Samples are ranked by the confidence that `score`, a name or a function of the logits, gives them. With rank="hard"
     no gradient flows through the weights, and equal confidences get equal weights; with rank="soft" samples are
     compared by a sigmoid of the difference over `temperature`. Raises InputError for an unknown score, and ShapeError
-    if a user's score does not return one number per sample. `estimator` is a name in `area_estimators.ESTIMATORS`, such
-    as "harmonic".
+    if a user's score does not return one number per sample. `estimator`, such as "harmonic", says how the weight of a
+    rank is computed.
     """
     mass = valid.astype(float_dtype(jnp))
     # at least 1, so that without valid samples all weights are 0 and not NaN

@@ -447,6 +447,7 @@ def wrap_user_function(kind: str, function: Callable[..., Any]) -> UserFunction:
     """
 
     def call_with_either(logits: Array = None, *labels: Array, probs: Array = None, **options: Any) -> Any:
+        """Call the function with logits or probabilities, whichever are passed; a score gets no labels."""
         return function(probs if logits is None else logits, *labels, **options)
 
     label = getattr(function, "__name__", f"custom {kind}")

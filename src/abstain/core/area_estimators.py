@@ -256,7 +256,8 @@ _TERMS: dict[str, dict[str, Callable[[Rows], Array]]] = {
 def area_terms(rows: Rows, estimator: str = "harmonic", ties: str = "threshold") -> Array:
     """What each row adds to `total_mass * AURC`; rows may be a part of the table, so sums may be taken in pieces.
 
-    `estimator` and `ties` are names in `ESTIMATORS` and `TIES`, not checked here.
+    `estimator` is "harmonic", "loo", "log", "sele" or "2sele" (how a loss counts by its rank), `ties` "threshold"
+    (equal confidences are accepted together) or "expected" (one by one, in random order); neither is checked here.
     """
     base, factor = base_estimator(estimator)  # "2sele" is 2 times "sele"; all others have the factor 1
     terms = _TERMS[ties][base](rows)
@@ -394,8 +395,9 @@ def sample_weights(
     """Compute the estimator's weight of each sample along the last axis, in the order of `confidence`.
 
     AURC is the mean of the losses with these weights, times the samples' own `weight` (None: all 1). Samples of equal
-    confidence get the same weight. Works with every array library, on the device of the arrays. `estimator` and `ties`
-    are names in `ESTIMATORS` and `TIES`.
+    confidence get the same weight. Works with every array library, on the device of the arrays. `estimator` is
+    "harmonic", "loo", "log", "sele" or "2sele" (how a loss counts by its rank), `ties` "threshold" (equal confidences
+    are accepted together) or "expected" (one by one, in random order).
     """
     wide = float_dtype(xp)
     n = confidence.shape[-1]
@@ -429,7 +431,9 @@ def area_of_samples(
 ) -> np.ndarray | float:
     """AURC of samples along the last axis, in any order: a float, or an array of the shape of the leading axes.
 
-    `weight` None means 1 for all. `estimator` and `ties` are names in `ESTIMATORS` and `TIES`. Nothing is checked.
+    `weight` None means 1 for all. `estimator` is "harmonic", "loo", "log", "sele" or "2sele" (how a loss counts by its
+    rank), `ties` "threshold" (equal confidences are accepted together) or "expected" (one by one, in random order).
+    Nothing is checked.
     """
     if loss.ndim > 1:
         return _batch_area(loss, confidence, weight, estimator, ties)
@@ -443,9 +447,11 @@ def _batch_area(
 ) -> np.ndarray:
     """AURC of every data set of a batch, whose samples lie along the last axis: an array of the leading axes' shape.
 
-    Losses that fit into one integer key with their confidence are sorted with it and multiplied by the weights of
-    their ranks, as if there were no ties; ties are corrected afterwards. Other losses, and all with weights, are summed
-    by distinct confidence. `weight` None means 1 for all. `estimator` and `ties` are names in `ESTIMATORS` and `TIES`.
+    Losses that fit into one integer key with their confidence are sorted with it and multiplied by the weights of their
+    ranks, as if there were no ties; ties are corrected afterwards. Other losses, and all with weights, are summed by
+    distinct confidence. `weight` None means 1 for all. `estimator` is "harmonic", "loo", "log", "sele" or "2sele" (how
+    a loss counts by its rank), `ties` "threshold" (equal confidences are accepted together) or "expected" (one by one,
+    in random order).
     """
     packed = pack_loss(loss, confidence) if weight is None else None
     if packed is None:
@@ -488,7 +494,9 @@ def _tie_correction(
     This is the sum of the terms of all runs of equal confidence, less the terms that their samples would have if each
     had a confidence of its own. `sorted_loss` has one line of n losses per data set, most confident first: bytes for a
     0/1 loss, or floats. `equals_next` marks the samples that have the same confidence as the next sample of their line;
-    at least one does, and never the last of a line. `estimator` and `ties` are names in `ESTIMATORS` and `TIES`.
+    at least one does, and never the last of a line. `estimator` is "harmonic", "loo", "log", "sele" or "2sele" (how a
+    loss counts by its rank), `ties` "threshold" (equal confidences are accepted together) or "expected" (one by one, in
+    random order).
     """
     line_count, n = sorted_loss.shape
     is_tied = equals_next.copy()

@@ -260,7 +260,8 @@ def leave_one_out_areas(
     the threshold is put at them. Without a sample of loss l, the rows above its row keep their terms, its own row has
     m - 1, L - l, N - 1 and S - l, and the rows below have N - 1 and S - l. A term is linear in (L, S), so the last ones
     need two sums over the rows below: with (L, S) as they are, and with (0, 1), which is subtracted l times.
-    `estimator` and `ties` are names in `area_estimators.ESTIMATORS` and `TIES`.
+    `estimator` is "harmonic", "loo", "log", "sele" or "2sele" (how a loss counts by its rank), `ties` "threshold"
+    (equal confidences are accepted together) or "expected" (one by one, in random order).
     """
     ranked = RankedLoss(rank_confidences(confidence), loss)
     m = ranked.rows.mass

@@ -42,9 +42,10 @@ def supports(loss: Array, confidence: Array, weight: Array | None, is_zero_one: 
 def area(xp: Namespace, loss: Array, confidence: Array, estimator: str, ties: str) -> Array:
     """AURC of one vector of samples, for which `supports` is true, as a float64 scalar on the device.
 
-    `estimator` and `ties` are names in `area_estimators.ESTIMATORS` and `TIES`. The order of the samples does not
-    matter. The result is NaN if a confidence is NaN or infinite, and only then. The host waits for the device, to learn
-    how many distinct confidences and how many errors there are.
+    `estimator` is "harmonic", "loo", "log", "sele" or "2sele" (how a loss counts by its rank), `ties` "threshold"
+    (equal confidences are accepted together) or "expected" (one by one, in random order). The order of the samples does
+    not matter. The result is NaN if a confidence is NaN or infinite, and only then. The host waits for the device, to
+    learn how many distinct confidences and how many errors there are.
     """
     mass, loss_sum, is_finite = count_by_confidence(xp, xp.astype(loss, xp.bool, copy=False), confidence)
     n = loss.shape[0]

@@ -545,9 +545,10 @@ def _mass_effects(rows: Rows, estimator: str, ties: str) -> _MassEffects:
     """Differentiate the terms of an area in the mass m and the accepted mass N of their row, at constant losses.
 
     The terms add up to (total mass) * (area). Effects of the total mass itself are left out: they are the same for a
-    sample of any row, and influences are centred afterwards. `rows` are most confident first. `estimator` and `ties`
-    are names in `area_estimators.ESTIMATORS` and `TIES`: "harmonic" averages the selective risk over thresholds, "loo"
-    that of the other samples, "log" weighs losses by -ln(1 - rank / (n + 1)), "sele" by rank / n.
+    sample of any row, and influences are centred afterwards. `rows` are most confident first. `ties` is "threshold"
+    (equal confidences are accepted together) or "expected" (one by one, in random order). Of the estimators, "harmonic"
+    averages the selective risk over thresholds, "loo" that of the other samples, "log" weighs losses by -ln(1 - rank /
+    (n + 1)), "sele" by rank / n.
 
     `of_accepted_mass` of the result is None where it would be 0 for all rows.
     """

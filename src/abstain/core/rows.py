@@ -603,7 +603,7 @@ def _sum_floats_by_row(
 
 
 def _accumulate_by_row(values: np.ndarray, row_ends: np.ndarray, sum_above: float) -> np.ndarray:
-    """Sum the values of each row of a piece and of all rows above it, arguments as in `_sum_floats_by_row`."""
+    """Sum the values of each row of a piece and of all rows above it, `sum_above` (of all pieces above) included."""
     running_sum = values.cumsum()
     has_ties = len(row_ends) < len(values)
     return (running_sum.take(row_ends) if has_ties else running_sum) + sum_above

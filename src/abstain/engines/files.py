@@ -333,11 +333,12 @@ class Run:
     def _samples_and_influences(
         self, files: RangeFiles, stored_ranges: list[StoredRange], results: list[RangeResult], stage: str
     ) -> Iterator[tuple[Columns, RangeInfluence]]:
-        """The samples of all ranges, with what their influences need from outside their range.
+        """The samples of all ranges, with what their influences (on the area) need from outside their range.
 
         `stored_ranges` and `results` belong together, most confident first. Samples come range by range: those of a
         range with one confidence in pieces (with the mass and loss of the whole range in `tie_sums`), others in one
-        piece. The file of a range is removed once it is read. `stage` is the title of the progress bar.
+        piece. A range is the samples whose confidences lie between two thresholds; its file is removed once it is read.
+        `stage` is the title of the progress bar.
         """
         positions = [stored.position for stored in stored_ranges]
         influences = paired.range_influences(results, positions, self.request)

@@ -233,7 +233,7 @@ def find_overlaps(table: Histogram) -> Overlaps:
 
 
 def as_bins(table: Histogram, largest_loss: float | None, has_whole_mass: bool) -> confidence_bins.Bins:
-    """The bins of a histogram as `core` takes them, each with the mass and loss above it at best and at worst.
+    """The bins of a histogram for computing bounds: each with the mass and loss above it at best and at worst.
 
     Any of the samples in overlapping bins may lie above a bin. The bin's risk is smallest (best) if exactly those
     without loss do, and largest (worst) if exactly those with loss do, taken as few samples of the largest loss.

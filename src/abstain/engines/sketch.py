@@ -511,7 +511,7 @@ class Sketch:
 
     @classmethod
     def _restore(cls, metadata: dict[str, Any], table: Histogram, checksum: int) -> Sketch:
-        """A sketch from its stored metadata (see `_metadata`), histogram and checksum.
+        """A sketch from its stored metadata (all but the histogram), histogram and checksum.
 
         ValueError if the checksum is not that of the restored sketch, or bounds are out of order; KeyError or TypeError
         for incomplete metadata. The callers report all of these as damage. `table` holds bins of the confidence axis,

@@ -384,7 +384,7 @@ class LinearWarmup:
 def _check_combination(estimator: str, weight: Array | None, rank: str, gather: bool) -> None:
     """Raise InputError for class weights with an estimator that counts samples, and for soft ranks over replicas.
 
-    `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
+    `estimator`, such as "harmonic", says how the weight of a rank is computed.
     """
     if weight is not None and estimator in area_estimators.WHOLE_WEIGHTS_ONLY:
         raise InputError(
@@ -575,8 +575,8 @@ def hard_weights(confidence: Array, mass: Array | None, total: Array, estimator:
 
     `confidence` is a vector, higher = surer; samples with NaN are not ranked and get weight 0. `mass` is the mass of
     each sample (1 if None), `total` the sum over the ranked samples, shape (1,). Small batches compare all pairs of
-    samples, larger ones are sorted; equal confidences get equal weights either way. `estimator` is a name in
-    `area_estimators.ESTIMATORS`, such as "harmonic".
+    samples, larger ones are sorted; equal confidences get equal weights either way. `estimator`, such as "harmonic",
+    says how the weight of a rank is computed.
     """
     is_compiling = torch.compiler.is_compiling()
     max_pairwise = MAX_PAIRWISE if is_compiling or confidence.is_cuda else MAX_PAIRWISE_ON_CPU
@@ -597,8 +597,8 @@ def soft_weights(
     `confidence`, `valid` and `mass` are vectors with one entry per sample: the confidence (higher = surer; any value,
     even NaN, where `valid` is False), whether the sample is ranked, and its mass (None: 1 for valid samples, 0 for
     others). `total` is the sum of the masses, shape (1,); `temperature` is in the units of the confidence. Samples that
-    are not valid get weight 0. Raises InputError if there are more than MAX_SOFT samples. `estimator` is a name in
-    `area_estimators.ESTIMATORS`, such as "harmonic".
+    are not valid get weight 0. Raises InputError if there are more than MAX_SOFT samples. `estimator`, such as
+    "harmonic", says how the weight of a rank is computed.
     """
     if confidence.shape[0] > MAX_SOFT:
         raise InputError(
@@ -616,7 +616,7 @@ def _sorted_weights(confidence: Array, mass: Array | None, estimator: str) -> Ar
     """Compute the weight of each sample's rank by sorting; equal confidences are accepted together.
 
     `confidence` is a vector, higher = surer; samples with NaN are not ranked and get weight 0. `mass` is the mass of
-    each sample (1 if None). `estimator` is a name in `area_estimators.ESTIMATORS`, such as "harmonic".
+    each sample (1 if None). `estimator`, such as "harmonic", says how the weight of a rank is computed.
     """
     valid = ~torch.isnan(confidence)
     sample_mass = valid.to(confidence.dtype) if mass is None else torch.where(valid, mass, 0)
@@ -646,8 +646,8 @@ def gathered_weights(
     weight 0. All replicas must call this together, because they exchange their vectors.
 
     Returns the weights of this replica's samples, the mass of the ranked samples of all replicas, shape (1,), and the
-    number of replicas. Raises InputError without an initialised process group. `estimator` is a name in
-    `area_estimators.ESTIMATORS`, such as "harmonic".
+    number of replicas. Raises InputError without an initialised process group. `estimator`, such as "harmonic", says
+    how the weight of a rank is computed.
     """
     if not (dist.is_available() and dist.is_initialized()):
         raise InputError(
@@ -668,8 +668,8 @@ def _gathered_weights_op(
     """Compute this replica's rank weights and the mass of all replicas, as an operator that can be compiled.
 
     `confidence` (NaN: not ranked) and `mass` (None: 1) are vectors over this replica's samples; `group_name` is a key
-    of `_process_groups`. Returns vectors of the length of `confidence` and of length 1. `estimator` is a name in
-    `area_estimators.ESTIMATORS`, such as "harmonic".
+    of `_process_groups`. Returns vectors of the length of `confidence` and of length 1. `estimator`, such as
+    "harmonic", says how the weight of a rank is computed.
     """
     group = _process_groups[group_name]
     all_confidences, start = _gather_vectors(confidence, group)

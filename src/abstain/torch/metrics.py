@@ -359,6 +359,7 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
         """
         name = type(self).__name__
         if isinstance(incoming_state, SelectiveMetric):
+            # the options that decide what is stored of a sample: loss, score, input, bins and ignored label
             other_settings = incoming_state._sample_settings()
             for option, value in self._sample_settings().items():
                 if other_settings[option] != value:
