@@ -499,9 +499,9 @@ class ClusterRun(ABC):
         """The three sums over all samples that the test of the difference needs: of (a - b)^2, e^2 and e^4.
 
         a and b are what a sample does to the first and the second area (its influence), and
-        e = scale_derivatives[0] a - scale_derivatives[1] b. A bundle is the ranges that one task finishes. Every sample is moved from its bundle
-        of the first model, with its influence on the first area, to its bundle of the second. `scale_derivatives` are
-        the derivatives of the scale of the test (log, logit or plain) at the two areas.
+        e = scale_derivatives[0] a - scale_derivatives[1] b, with the derivatives of the scale of the test (log, logit
+        or plain) at the two areas. A bundle is the ranges that one task finishes. Every sample is moved from its bundle
+        of the first model, with its influence on the first area, to its bundle of the second.
         """
         moved = self.pass_to_second_model(
             first.bundled_samples, first.influences_by_bundle(), first.request, second.numbering

@@ -183,7 +183,8 @@ class Run:
             histogram = survey.histograms.get(group, empty_histogram())
             window = windows.get(group)
             if window is None:
-                cuts_of_group[group] = RangeCuts(cut_for_sorting(histogram, sample_count), None)
+                starts = cut_for_sorting(histogram, sample_count)
+                cuts_of_group[group] = RangeCuts(starts, counted_range=None)
                 continue
             not_counted = ranges.outside_window(histogram, window)
             # the histogram counts some of the samples, each with mass 1

@@ -104,11 +104,12 @@ def merge_histograms(histograms: list[Histogram], max_bins: int) -> Histogram:
     low = np.concatenate([histogram.low for histogram in histograms])
     high = np.concatenate([histogram.high for histogram in histograms])
     sums = np.concatenate([histogram.sums for histogram in histograms], axis=1)
-    order = np.lexsort((high, low))
+    order = np.lexsort((high, low))  # by `low`, then by `high`
     merged = Histogram(low[order], high[order], sums[:, order])
     is_same = (merged.low[1:] == merged.low[:-1]) & (merged.high[1:] == merged.high[:-1])
     merged = _join_runs(merged, np.flatnonzero(np.concatenate([[True], ~is_same])))
     while len(merged) > max_bins:
+        # joins at most as many pairs of neighbours as there are bins too many; it may take several rounds
         merged = _coarsen(merged, len(merged) - max_bins)
     return merged
 

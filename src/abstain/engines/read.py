@@ -89,10 +89,10 @@ def file_parts(files: Sequence[str], rows_per_part: int) -> list[FilePart]:
     parts = []
     for file in files:
         row_group_sizes = describe_file(file).row_group_sizes
-        if row_group_sizes is None:
+        if row_group_sizes is None:  # not Parquet: the whole file
             parts.append(FilePart(file))
             continue
-        start = 0
+        start = 0  # number of the first row of the part that is being filled
         rows = 0
         row_groups: list[int] = []
         for number, size in enumerate(row_group_sizes):
@@ -103,6 +103,7 @@ def file_parts(files: Sequence[str], rows_per_part: int) -> list[FilePart]:
                 row_groups = []
             row_groups.append(number)
             rows += size
+        # the row groups that are left; none, if the file has none
         parts.append(FilePart(file, start, tuple(row_groups)))
     return parts
 

@@ -436,6 +436,7 @@ class Sketch:
         area = by_name(metric).area
         # both metrics are their area itself, which the defaults of the derivative say; the estimate is not read
         derivative = MetricDerivative(estimate=0.0)
+        # the whole ranking is one part
         sums = combine_parts(stack_parts([sum_area(ranked, area)]), area, derivative)
         return float(np.sqrt(sums.square_sum))
 

@@ -143,7 +143,8 @@ class Spill:
         """The samples of a range, in the pieces in which they were appended.
 
         A piece is a header (number of samples, rows of `extra`, a type for each of loss, confidence, weight and extra;
-        "-" for a column that is None) and the columns one after another. `append` must have been flushed.
+        "-" for a column that is None) and the columns one after another. Samples that were appended but not flushed may
+        be missing.
         """
         with open(self.path(number), "rb") as file:
             while header := file.read(_HEADER.size):
@@ -219,6 +220,13 @@ class RangeFiles:
         counted_range: CountedRange | None = None,
         keep_tied_samples: bool = False,
     ) -> None:
+        """Number the ranges between `cuts`, ascending thresholds, and make counters for the one that is counted.
+
+        A range is the samples whose confidences lie between two thresholds; the first lies below all cuts. Each gets a
+        number in `spill`, the folder of intermediate data. Of `counted_range` memory holds numbers of samples and
+        errors by confidence instead of the samples (None: no range is counted). Samples of a range that can hold only
+        one confidence are stored if `keep_tied_samples`; otherwise their sums are enough.
+        """
         self.spill = spill
         self.cuts = cuts
         self._keep_tied_samples = keep_tied_samples
