@@ -73,7 +73,7 @@ def test_names_of_correctness_come_first(tmp_path):
     rows = [
         {"mismatch.index": k % 2, "tests": {"errors": k % 2, "fails": 1, "passes": 1}, "se_uncertainty_score": k / 40,
          "judge_score": (k % 5) / 4, "attempted_match": True, "db_match": k % 3 > 0, "success": k % 4 > 0,
-         "empty_match": None, "steps": ["go", "go", "stop"][: 1 + k % 3]}
+         "empty_match": None, "rare_success": k > 1 if k < 3 else None, "expected": 1, "output": 2, "steps": ["go", "go", "stop"][: 1 + k % 3]}
         for k in range(40)
     ]  # fmt: skip
     path.write_text(json.dumps(rows))

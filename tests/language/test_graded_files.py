@@ -112,13 +112,14 @@ def test_repeated_answers_add_pass_k(tmp_path):
     [
         ("grade", "`grade` grades by words (A, B, C). Say what each means, right, wrong or unanswered"),
         ("stars", "correctness must lie between 0 (wrong) and 1 (right), got 5 in row 2. Divide a score"),
+        ("late", "no answer was scored. Name another column with -c correct=NAME."),
         ("timeout", "`error` must be true or false, got 'late'. Name another column with -c correct=NAME."),
     ],
 )
 def test_a_column_that_cannot_say_right_or_wrong_is_explained_without_a_confidence(tmp_path, column, message):
     path = tmp_path / "graded.csv"
-    path.write_text("grade,stars,timeout\nA,4,\nB,5,late\nC,3,\n")
-    for command in ("evaluate", "describe"):
+    path.write_text("grade,stars,late,timeout\nA,4,,\nB,5,,late\nC,3,,\n")
+    for command in ("evaluate",) if column == "late" else ("evaluate", "describe"):
         role = "error" if column == "timeout" else "correct"
         result = CliRunner().invoke(cli, [command, str(path), "-c", f"{role}={column}"])
         assert result.exit_code == (3 if command == "evaluate" else 0)

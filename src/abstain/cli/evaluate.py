@@ -239,6 +239,9 @@ def evaluate_unranked(
         return None
     try:
         log = read_options.read_log(file)
+        if log.has_confidence or not log.is_graded:
+            return None
+        predictions = graded_predictions(log, name=model_name(file), unanswered=read_options.unanswered)
     except UncertainError:  # nothing says right or wrong: the caller knows more of what is missing
         return None
     except (
@@ -247,12 +250,6 @@ def evaluate_unranked(
         if set(TRUTH_ROLES).isdisjoint(map(role_of, read_options.columns)):
             return None
         raise
-    if log.has_confidence:
-        return None
-    try:
-        predictions = graded_predictions(log, name=model_name(file), unanswered=read_options.unanswered)
-    except AbstainError:
-        return None
     answers: dict[str, Any] = {
         **predictions.graded_arguments(),
         "level": options["level"],

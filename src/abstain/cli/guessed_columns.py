@@ -38,6 +38,7 @@ _SUMMARY_WORDS = {
     "accuracy", "mean", "avg", "average", "std", "stderr", "stdev", "rate", "rates", "auroc", "auc", "ece", "aurc",
     "bin", "bins", "coverage",
 }  # fmt: skip
+_MIN_SHARE_JUDGED = 0.1  # of the rows; with fewer, the column is one of a single test or step
 _MAX_SUMMARY_ROWS = 100
 _LISTED_SUMMARY_NAMES = 4
 _PLAIN_GRADE_WORDS = ("grade", "verdict", "judgement", "judgment")
@@ -129,7 +130,9 @@ class GuessedColumns:
         names = [
             name
             for name in _find_named(self._names, _VERDICT_WORDS)
-            if not _says_something_else(name) and _holds_truth_values_or_shares(self._values[name])
+            if not _says_something_else(name)
+            and _holds_truth_values_or_shares(self._values[name])
+            and has_value(self._values[name]).mean() >= _MIN_SHARE_JUDGED
         ]
 
         def rank(name: str) -> tuple[int, bool, bool]:
@@ -156,6 +159,7 @@ class GuessedColumns:
             for name in predictions[:2]
             if isinstance(self._values[label], TextValues) == isinstance(self._values[name], TextValues)
             and self._table_of(label) == self._table_of(name)
+            and (_is_varying(self._values[label]) or _is_varying(self._values[name]))
         ]
         if self._find_grades():
             choices = [choice for choice in choices if not _is_free_text(self._values[choice["labels"]])]

@@ -411,7 +411,7 @@ def graded_predictions(log: Log, *, name: str, unanswered: str | None = None) ->
     if not log.is_graded:
         raise file_error(log.path, "needs right and wrong answers, and has other losses.")
     if not log.scored.any():
-        raise file_error(log.path, "no answer was scored.")
+        raise file_error(log.path, "no answer was scored. Name another column with -c correct=NAME.")
     # `Log.fields` makes keyword arguments of `Predictions` and needs a confidence; a constant one ranks nothing.
     unranked = replace(log, signals={"answers": np.zeros(log.n)})
     # These rules keep every row that was scored: other rules refuse a log in which no question was answered.
