@@ -324,8 +324,9 @@ def _read_promises(
     """Read the models' files for promises with these names: classes that the models answer, or columns of losses.
 
     A promise is an upper bound on one mean loss, or on the risk within one predicted class. `files` are paths by the
-    names of their models, and `cost_columns` the columns with the costs of their answers, "" for none. Raises DataError
-    if a file has neither.
+    names of their models, and `cost_columns` the columns with the costs of their answers, "" for none. Of classes,
+    `among` says which answers each promise is about; of columns, `losses` holds them. Raises DataError if a file has
+    neither.
     """
     try:
         models = _read_models(files, read_options, cost_columns, has_labels=True)

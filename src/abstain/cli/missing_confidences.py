@@ -35,6 +35,7 @@ def measure_by_other_rule(log: Log, metric: str, level: float) -> NotesByOtherRu
     Left out are answers that lack any of the confidences, so that all confidences are on the same rows. `metric` is one
     of a ranking, `level` the confidence level. The verdict on two confidences changes if their difference is
     significant by one rule only, or has the opposite sign. Both lists are empty where every answer has a confidence.
+    Rows in `log.scored` have a grade, or need none since there is no answer.
     """
     if not log.has_confidence or not log.share_without_confidence:
         return NotesByOtherRule([], [])

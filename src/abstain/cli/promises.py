@@ -96,8 +96,9 @@ def predicted_names(predictions: Predictions) -> np.ndarray | None:
 def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) -> PromiseColumns:
     """Read a file for promises with these names: all are classes that the file predicts, or columns of losses.
 
-    Raises DataError if the file has neither. A promise is an upper bound on one mean loss, or on the risk within one
-    predicted class. `read_options` are the options that say how files are read.
+    Of classes, `among` says which samples each promise is about; of columns, `losses` holds them. Raises DataError if
+    the file has neither. A promise is an upper bound on one mean loss, or on the risk within one predicted class.
+    `read_options` are the options that say how files are read.
     """
     try:
         predictions = read_options.read(file)

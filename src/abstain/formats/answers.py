@@ -586,7 +586,8 @@ class LoadedAnswers(LoadedColumns):
 
         Tasks become the groups where there are several tasks and no column of groups. Epochs that are words become the
         numbers of the distinct words, since epochs only tell repeats apart; clusters that are words become an array of
-        texts. DataError where weights or costs are words.
+        texts. DataError where weights or costs are words. `values_by_role` maps roles ("labels", ...) to loaded
+        columns.
         """
         names = ("question", "task", "groups", "labels", "prediction", "epoch", "clusters")
         columns: dict[str, Any] = {name: self.values_by_role.get(name) for name in names}
@@ -659,7 +660,7 @@ class LoadedAnswers(LoadedColumns):
         """Return the column of correctness as words, and what each distinct word means by `rules.grades` ("" unknown).
 
         A number is written without needless decimals, so that 2, 2.0 and the grade "2.0" are one; an empty cell is an
-        empty text.
+        empty text. `values_by_role` maps roles ("labels", ...) to loaded columns.
         """
         column = self.values_by_role.get("correct")
         if column is None:
@@ -712,7 +713,8 @@ class LoadedAnswers(LoadedColumns):
     def note_free_text(self, loss: np.ndarray) -> list[str]:
         """Return a sentence where right and given answers are free text, and almost none is equal; otherwise [].
 
-        An exact match is then no verdict. `loss` are the losses by that match.
+        An exact match is then no verdict. `loss` are the losses by that match. `values_by_role` maps roles ("labels",
+        ...) to loaded columns, `roles` to their names.
         """
         labels = self.values_by_role.get("labels")
         prediction = self.values_by_role.get("prediction")
@@ -800,6 +802,8 @@ class LoadedAnswers(LoadedColumns):
 
         A summary of the log lists them. `confidence_names` are those of the log. The column of correctness is followed
         by the other columns that could have been used. A column that the log explains is followed by that explanation.
+        `roles` maps each role to its columns, `rules` say how answers count, and `source.facts` is what the log says of
+        its columns.
         """
         facts = self.source.facts
         column_of_role = {}

@@ -150,7 +150,7 @@ class LoadedColumns:
         `kind` is "logits" or "probs"; values of that role and of "labels" must be loaded. Rounded probabilities are
         divided by their sums. The result also has the columns of single samples (groups, weights, ...), which
         `sample_fields` collects. DataError where shapes, class names or values do not fit together, or where a column
-        of right and wrong contradicts the labels.
+        of right and wrong contradicts the labels. `values_by_role` maps roles ("labels", ...) to loaded columns.
         """
         scores = self.load_class_scores(kind)
         if scores.ndim != 2:
@@ -190,7 +190,8 @@ class LoadedColumns:
         returned unchanged for the caller to refuse.
 
         DataError where values are text, where logits are probabilities, or where a single column cannot be that of
-        class 1: a probability that is never below one half, or one that contradicts a column of predictions.
+        class 1: a probability that is never below one half, or one that contradicts a column of predictions. `roles`
+        maps each role to the names of its columns.
         """
         values = self.require_numbers(kind)
         self.refuse_missing_class_scores(values, kind)
@@ -245,7 +246,8 @@ class LoadedColumns:
         """Raise DataError where a column of predictions of 0 and 1 contradicts a binary model's score.
 
         `predicts_1` says for each row whether the score in column `name` predicts class 1. Nothing is checked where
-        there are no predictions, or where they are words or other numbers than 0 and 1.
+        there are no predictions, or where they are words or other numbers than 0 and 1. `values_by_role` maps roles
+        ("labels", ...) to loaded columns, `roles` to their names.
         """
         prediction = self.values_by_role.get("prediction")
         if not isinstance(prediction, np.ndarray) or prediction.shape != predicts_1.shape:
@@ -324,6 +326,7 @@ class LoadedColumns:
         """Warn where the prediction of every row is its label: perhaps the labels are a copy of the predictions.
 
         `label_loss` is 1 where a prediction differs from the label, 0 where it is equal, NaN where there is no label.
+        `roles` maps each role to the names of its columns.
         """
         known_count = int((~np.isnan(label_loss)).sum())
         if known_count < _MIN_ROWS_TO_DOUBT_LABELS or np.nansum(label_loss) > 0:
@@ -340,7 +343,8 @@ class LoadedColumns:
 
         Losses come from columns of correct, error, loss, or labels with predictions. Both are set to zero where the
         model abstained, since they are never used there. UncertainError where there is no confidence or no loss,
-        DataError where values are invalid, missing, contradictory or of different lengths.
+        DataError where values are invalid, missing, contradictory or of different lengths. `values_by_role` maps roles
+        ("labels", ...) to loaded columns.
         """
         if "confidence" not in self.values_by_role:
             raise UncertainError(self.explain_missing(), self.source)
@@ -370,7 +374,8 @@ class LoadedColumns:
     def check_answers_have_loss(self, loss: np.ndarray, abstained: np.ndarray | None) -> None:
         """Raise BlankOutcomesError where an empty cell of correct, error, loss or labels hides how wrong an answer is.
 
-        `loss` is NaN there; `abstained` is a mask, or None where the model answered every row.
+        `loss` is NaN there; `abstained` is a mask, or None where the model answered every row. `values_by_role` maps
+        roles ("labels", ...) to loaded columns, `roles` to their names.
         """
         is_missing = np.isnan(np.asarray(loss, np.float64))
         if abstained is not None:
@@ -426,7 +431,7 @@ class LoadedColumns:
 
         They come from the first of correct, error, loss, or labels with predictions; NaN where the cell, or the label,
         is empty. UncertainError where there is none of them. DataError where values are invalid, or where correct or
-        error contradicts labels and predictions.
+        error contradicts labels and predictions. `values_by_role` maps roles ("labels", ...) to loaded columns.
         """
         labels = self.values_by_role.get("labels")
         prediction = self.values_by_role.get("prediction")
@@ -451,7 +456,8 @@ class LoadedColumns:
         """Return the losses 1 - correctness of a column from 0 (wrong) to 1 (right), NaN where empty, and their name.
 
         The name is "zero_one", or "partial_credit" where some answer is neither right nor wrong. DataError where
-        numbers lie outside 0 to 1, or words are no truth values.
+        numbers lie outside 0 to 1, or words are no truth values. `values_by_role` maps roles ("labels", ...) to loaded
+        columns.
         """
         values = self.values_by_role["correct"]
         if isinstance(values, TextValues):
@@ -504,7 +510,7 @@ class LoadedColumns:
 
         Keys are keyword arguments of `Predictions`; columns that the file lacks are left out. DataError where any
         column, those passed as `fields` included, does not have `n` rows, or where weights, costs or confidences are
-        text.
+        text. `values_by_role` maps roles ("labels", ...) to loaded columns.
         """
         abstained = self.find_abstentions()
         if abstained is not None:
@@ -552,7 +558,8 @@ class LoadedColumns:
 
         By the columns `unanswerable` or `answerable`; None where there is neither. A column that the user did not name
         and that does not say true or false in every row is left out with a warning. DataError where the user named such
-        a column, or where the two columns contradict each other.
+        a column, or where the two columns contradict each other. `values_by_role` maps roles ("labels", ...) to loaded
+        columns.
         """
         masks = []  # of unanswerable questions, one by each column that the file has
         for role, value_of_unanswerable in (("unanswerable", 1.0), ("answerable", 0.0)):
@@ -582,6 +589,7 @@ class LoadedColumns:
         one-hot rows are returned as they are; but where the classes are named by numbers (`prob_1`, `prob_2`), numbers
         are looked up in these. DataError where the order of the classes is not known (labels are words and there are no
         class names, or labels are numbers and columns are named by words), or where a label is none of the classes.
+        `values_by_role` maps roles ("labels", ...) to loaded columns.
         """
         labels = self.values_by_role["labels"]
         if isinstance(labels, TextValues):
@@ -624,7 +632,10 @@ class LoadedColumns:
         return np.where(is_blank, np.nan, class_numbers) if is_blank.any() else class_numbers
 
     def require_numbers(self, role: str) -> np.ndarray:
-        """Return the values of a role, which must be numbers; DataError where they are text, even numbers in quotes."""
+        """Return the values of a role, which must be numbers; DataError where they are text, even numbers in quotes.
+
+        `values_by_role` maps roles ("labels", ...) to loaded columns.
+        """
         values = self.values_by_role[role]
         if isinstance(values, TextValues):
             if role == "confidence":
@@ -644,6 +655,7 @@ class LoadedColumns:
         """Return 1 for true and 0 for false in each row as float64; NaN for an empty cell.
 
         The values of the role must be booleans, 0 and 1, or words of `TRUTH_WORDS` in any case; DataError otherwise.
+        `values_by_role` maps roles ("labels", ...) to loaded columns, `roles` to their names.
         """
         values = self.values_by_role[role]
         if isinstance(values, TextValues):

@@ -178,7 +178,8 @@ class Predictions(Printable):
         """Return, for each of these confidences that some rows lack, which rows have one.
 
         The others are ranked last by a number that the file does not hold: answers without a confidence, and questions
-        without an answer that count as wrong.
+        without an answer that count as wrong. `gapped_signals` holds the confidences of a log by name, NaN where an
+        answer has none, and `refused` marks the questions without an answer that count as wrong.
         """
         rows_with_own = {}
         for name in confidences:
@@ -385,6 +386,8 @@ class Predictions(Printable):
         """Return only the samples of these row numbers (integers from 0), in this order.
 
         Selects the rows of every field that holds numbers or texts, so such a field must have one entry per sample.
+        Confidences (`signals`, and `gapped_signals` with NaN for missing ones), features and categories are dicts of
+        columns; ids may be absent.
         """
         columns: dict[str, Any] = {
             name: values[row_numbers]

@@ -473,8 +473,8 @@ class _UserOptions:
     def check_obeyed(self, kind: str, *, used_roles: Set[str], has_labels: bool = False) -> None:
         """Raise DataError for an option of the user that this kind of file would ignore.
 
-        The options are columns of roles that are not used, a tolerance without probabilities, class names without
-        classes, and rules for answers where there are class scores.
+        The options are columns of roles that are not used (`stated_roles` are those that the user named), a tolerance
+        without probabilities, class names without classes, and rules for answers where there are class scores.
 
         Parameters
         ----------

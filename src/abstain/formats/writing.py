@@ -119,7 +119,8 @@ def _collect_arrays(predictions: Predictions) -> dict[str, np.ndarray]:
 
     Losses of right and wrong answers become the column "correct" (1 right, 0 wrong). What the predictions do not have
     is left out. "classes", the class names, is the only array without one entry per sample. `predictions` holds what a
-    file says of one model: class scores or confidences, labels or losses, weights and groups.
+    file says of one model: class scores or confidences, labels or losses, weights and groups. Labels that are words are
+    in `label_words` instead of `labels`.
     """
     labels: np.ndarray | None = predictions.labels
     if labels is None and predictions.label_words is not None:
@@ -167,7 +168,8 @@ def _find_predictions(predictions: Predictions) -> np.ndarray | None:
 
     None where there are no answers, labels or losses, or where a judge decided otherwise in some row: the written
     answers and labels would contradict the column `correct`. Rows that abstained do not count. `predictions` holds what
-    a file says of one model: class scores or confidences, labels or losses, weights and groups.
+    a file says of one model: class scores or confidences, labels or losses, weights and groups. Labels that are words
+    are in `label_words` instead of `labels`.
     """
     has_labels = predictions.labels is not None or predictions.label_words is not None
     if predictions.prediction is None or not has_labels or predictions.loss is None:

@@ -412,6 +412,7 @@ def _measure_reliability(
         # in `samples` questions without an answer may count as wrong, with a confidence below all others
         log = predictions.log
         confidence = log.signals[score]
+        # rows with an answer that has a grade and this confidence
         is_answered = log.scored & log.answered & np.isfinite(confidence)
         losses = log.loss
         clusters = log.find_clusters()

@@ -127,7 +127,10 @@ def _rule_data(model: ModelContent) -> list[dict[str, Any]]:
 
 
 def _reliability_data(model: ModelContent) -> dict[str, Any] | None:
-    """Return the reliability diagram of one model by the names that the page's scripts read; None if there is none."""
+    """Return the reliability diagram of one model by the names that the page's scripts read; None if there is none.
+
+    Each list has one entry per bin of confidences, with the limits of the accuracy and the number of answers in it.
+    """
     curve = model.reliability
     if curve is None:
         return None

@@ -480,7 +480,7 @@ def _partitions(predictions: Predictions) -> list[Partition]:
     labels = predictions.labels
     if labels is not None and labels.ndim > 1:
         labels = labels.argmax(axis=1)  # one-hot rows
-    true_classes = labels if labels is not None else predictions.label_words
+    true_classes = labels if labels is not None else predictions.label_words  # numbers, else words
     partitions = []
     for values, by in ((predictions.groups, "group"), (true_classes, "true class")):
         if values is None:
