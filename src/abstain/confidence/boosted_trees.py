@@ -215,10 +215,10 @@ def _choose_questions(
     for depth in range(QUESTIONS_PER_TREE):
         leaf_count = 2**depth
         # sums over the rows of each leaf and bin; a row counts once in every column
-        place = (bin_of_value + bin_count * leaf[:, None]).ravel()
+        cell = (bin_of_value + bin_count * leaf[:, None]).ravel()
         size = leaf_count * bin_count
-        slope_sums = np.bincount(place, weights=slopes, minlength=size).reshape(leaf_count, bin_count)
-        curvature_sums = np.bincount(place, weights=curvatures, minlength=size).reshape(leaf_count, bin_count)
+        slope_sums = np.bincount(cell, weights=slopes, minlength=size).reshape(leaf_count, bin_count)
+        curvature_sums = np.bincount(cell, weights=curvatures, minlength=size).reshape(leaf_count, bin_count)
         # each bin is a question, which divides every leaf: inside are the rows of a level, or of a number the rows up
         # to the end of the bin
         slope_inside = _sums_inside(bins, slope_sums)

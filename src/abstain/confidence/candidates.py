@@ -129,8 +129,9 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
     """List the candidates that these inputs allow, simplest first; the first is the baseline.
 
     Temperature and p-norm re-rank three or more classes only: with two, every temperature gives the same ranking, and
-    the normalised max logit is constant. `combination` is what `choose_combination` found for these rows. If it is the
-    shipped weights, the model of all signals shrinks towards them. From 500 rows on, the last and most flexible
+    the normalised max logit is constant. `combination` is the one of signals without labels that suits these rows: the
+    mean of their ranks, or weights that come with the package ("shipped"), learned on other data; None without signals.
+    Towards shipped weights the model of all signals shrinks. From 500 rows on, the last and most flexible
     candidate is a logistic model averaged with boosted trees. Of the models of class scores alone, only the most
     flexible is tried by default, whole and shrunk: the lowest of many that are nearly equal is lowest by luck.
 
@@ -198,7 +199,8 @@ def _has_joint_effects(table: InputTable) -> bool:
 
 
 def _combined_candidate(uses_shipped: bool, by_default: bool) -> Candidate:
-    """The combination of signals that needs no labels: the shipped weights, or the mean of ranks.
+    """The combination of signals that needs no labels: the shipped weights, learned on other data, or the mean of
+    ranks.
 
     `by_default` says whether it is tried where the user names no candidates.
     """
@@ -226,9 +228,9 @@ def _linear_candidate(
 ) -> Candidate:
     """A logistic model of the inputs that the plan names, `with_trees` averaged with boosted trees of the same inputs.
 
-    With `uses_shipped` the combination by shipped weights is one more column, towards which the model shrinks. With
-    `is_shrunk` the model is averaged with one of the max softmax alone. `by_default` says whether it is tried where the
-    user names no candidates.
+    `plan` says which inputs the model reads. With `uses_shipped` the combination by shipped weights (learned on other
+    data) is one more column, towards which the model shrinks. With `is_shrunk` the model is averaged with one of the
+    max softmax alone. `by_default` says whether it is tried where the user names no candidates.
     """
     fit_model = fit_with_trees if with_trees else fit_without_trees
 

@@ -46,8 +46,9 @@ def mean_of_ranks(profile: InputProfile, reason: str) -> Combination:
 def choose_combination(table: InputTable, profile: InputProfile) -> Combination:
     """The shipped weights if these rows resemble those they were learned on, otherwise the mean of ranks.
 
-    `profile` is that of the table. `table` holds the inputs of all rows: signals (confidences), other numbers and
-    categories by name, and class scores.
+    The shipped weights come with the package and were learned on other data. A role is one of their inputs, such as
+    "token_probability", whatever the user calls it. `profile` holds the distribution of every input of the table.
+    `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
     """
     shipped = load_shipped_weights()
     # the input of each role; or a text that says which one is missing

@@ -16,9 +16,9 @@ def assign_folds(
 ) -> np.ndarray:
     """Return the fold of each row, from 0 to `fold_count` - 1; rows of one cluster share it.
 
-    `cluster` numbers the clusters from 0, and `is_wrong` marks the wrong rows, one entry per row. Each fold gets its
-    share of the wrong rows, as far as clusters allow. Without that, a fold with many of them would be judged by a model
-    that was fitted on few and expects few: all fitted candidates would look worse than they are.
+    `cluster` is the number of each row's cluster, from 0 on, and `is_wrong` marks the wrong rows, one entry per row.
+    Each fold gets its share of the wrong rows, as far as clusters allow. Without that, a fold with many of them would
+    be judged by a model that was fitted on few and expects few: all fitted candidates would look worse than they are.
 
     Raises InputError, which names `function`, if there are fewer clusters than folds. `rng` is the source of all
     randomness.
@@ -42,7 +42,8 @@ def assign_folds(
         fold_of_cluster[number] = fold
         fold_size[fold] += sizes[number]
         fold_wrong[fold] += wrong_counts[number]
-    # clusters of one row then fill up the folds to one size, the right ones and after them the wrong ones
+    # clusters of one row then fill up the folds to one size, the right ones and after them the wrong ones; with random
+    # order among equals
     alone = shuffled[sizes[shuffled] == 1]
     alone = alone[np.argsort(wrong_counts[alone], kind="stable")]
     target_size = (fold_size.sum() + len(alone)) / fold_count
@@ -61,9 +62,9 @@ def _take_turns(shares: np.ndarray, count: int, rng: np.random.Generator) -> np.
     times = np.diff(stops, prepend=0)  # how often each fold occurs
     fold = np.repeat(np.arange(len(shares)), times)
     occurrence = np.arange(len(fold)) - np.repeat(stops - times, times)  # 0, 1, ... within each fold
-    place = (occurrence + 0.5) / np.repeat(times, times)  # from 0 to 1
-    random_order = rng.permutation(len(shares))[fold]  # which of the folds with equal places comes first
-    return np.asarray(fold[np.lexsort([random_order, place])])
+    share_of_turns = (occurrence + 0.5) / np.repeat(times, times)  # from 0 to 1
+    random_order = rng.permutation(len(shares))[fold]  # which of the folds with equal shares comes first
+    return np.asarray(fold[np.lexsort([random_order, share_of_turns])])
 
 
 def find_repeated_rows(table: InputTable) -> np.ndarray:
@@ -92,8 +93,9 @@ def score_out_of_fold(
 ) -> np.ndarray:
     """Return the confidence of each row by the candidate fitted on the other folds.
 
-    `fold` is the fold of each row, and `profiles` holds for each fold the profile of the rows outside it. Scores
-    without a common scale are replaced by their ranks among the rows they were fitted on. `candidate` is one kind of
+    `fold` is the fold of each row, and `profiles` holds for each fold the distribution of every input in the rows
+    outside it. Values of a candidate without a common scale (`has_common_scale`: are values of fits on different rows
+    comparable?) are replaced by their ranks among the rows they were fitted on. `candidate` is one kind of
     confidence, which can be fitted to labelled rows. `data` holds the labelled rows: inputs, losses, targets from 1
     (best) to 0 (worst), weights and clusters.
     """

@@ -37,7 +37,11 @@ class FittedRows:
 
     @classmethod
     def of(cls, confidence: np.ndarray) -> FittedRows:
-        """Remember the confidences that only one row of a fit has; of more than 20,000, a random part of so many."""
+        """Remember the confidences that only one row of a fit has; of more than 20,000, a random part of so many.
+
+        `confidence` has one number per row. `largest_hash` says which part it is: the confidences with a smaller
+        pseudo-random number, 1 for all.
+        """
         distinct, counts = np.unique(_round(confidence), return_counts=True)
         single = distinct[counts == 1]
         # The share of fresh rows that by chance have one of these confidences. By Good and Turing's rule it is the
@@ -51,7 +55,12 @@ class FittedRows:
         return cls(confidences=single, largest_hash=largest_hash, chance=chance)
 
     def share_known(self, confidence: np.ndarray) -> float:
-        """Share of new rows that are recognised as rows of the fit; 0 if no more are than chance explains."""
+        """Share of new rows that are recognised as rows of the fit; 0 if no more are than chance explains.
+
+        `confidence` has one number per new row. Confidences that several new rows share are left out, and those that
+        would not have been stored: their pseudo-random number is above `largest_hash`. `chance` is the share of fresh
+        rows whose confidence is among the stored ones by chance.
+        """
         distinct, counts = np.unique(_round(confidence), return_counts=True)
         single = distinct[(counts == 1) & (_pseudo_random(distinct) <= self.largest_hash)]
         if not len(single):

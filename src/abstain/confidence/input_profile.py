@@ -73,7 +73,7 @@ class InputProfile:
         )
 
     def restricted_to(self, table: InputTable) -> InputProfile:
-        """The profile of those inputs that a table has.
+        """The profile of those inputs that a table has; it must have no others.
 
         `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class
         scores.
@@ -126,8 +126,10 @@ class InputProfile:
         """Say in which inputs new rows differ from those of this profile, one sentence each; [] if they do not.
 
         Levels of a category that were never seen are always reported. Missing shares and distributions need at least 30
-        rows, and a difference that is both large and beyond chance. `table` holds the inputs of all rows: signals
-        (confidences), other numbers and categories by name, and class scores.
+        rows, and a difference that is both large and beyond chance. `numbers` holds the distribution of each signal and
+        feature in learning, `categories` the share of each level of each category, and `n` is the number of rows.
+        `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class
+        scores.
         """
         changes = []
         for name, shares in self.categories.items():

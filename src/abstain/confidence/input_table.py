@@ -228,9 +228,9 @@ def _read_numbers(function: str, title: str, column: Array) -> np.ndarray:
             f"Text goes into `categories`."
         ) from None
     if np.isinf(numbers).any():
-        place = int(np.flatnonzero(np.isinf(numbers))[0])
+        index = int(np.flatnonzero(np.isinf(numbers))[0])
         raise InputError(
-            f"{function}: `{title}` must be finite or missing, got {numbers[place]} at index {place}. "
+            f"{function}: `{title}` must be finite or missing, got {numbers[index]} at index {index}. "
             f"Write NaN where there is no value."
         )
     return numbers

@@ -121,10 +121,12 @@ def judge(
     model that was fitted without a wrong row is too sure of rows like it, which a model that was fitted with it is not;
     compared across folds, every fitted confidence would look worse than it is.
 
-    `fold` is the fold of each row. `function` is named in messages, `level` is that of the intervals and of the family
-    of tests. `data` holds the labelled rows: inputs, losses, targets from 1 (best) to 0 (worst), weights and clusters.
+    `confidences` are those of the candidates, the baseline first, each with one entry per row. `fold` is the fold of
+    each row. `function` is named in messages, `level` is that of the intervals and of the family of tests. `data` holds
+    the labelled rows: inputs, losses, targets from 1 (best) to 0 (worst), weights and clusters.
     """
     has_equal_weights = bool(np.all(data.weight == data.weight[0]))
+    # for each confidence: the checked rows, with losses divided by `error_size` (c where all losses are 0 or c)
     gathered = [
         gather(
             function,
@@ -136,22 +138,23 @@ def judge(
         )
         for confidence in confidences
     ]
-    samples = convert_to_one_error_size(function, gathered)
+    samples = convert_to_one_error_size(function, gathered)  # the same `error_size` for all
     # the variance within a fold needs two clusters, so all rows become one fold if some fold has a single cluster
     fold = _merge_folds_of_one_cluster(fold, data.cluster)
+    # how many rows, errors and independent draws there are, on which intervals depend
     summaries = [summarise_samples(contestant) for contestant in samples]
-    spreads = []
-    models = []
+    spreads = []  # AURC of each confidence and its variance, with losses divided by `error_size`
+    models = []  # the same in the user's units, and what each row (or cluster) does to the AURC
     for contestant, summary in zip(samples, summaries, strict=True):
-        spread, effects = _spread_within_folds(function, contestant, fold)
+        spread, unit_effects = _spread_within_folds(function, contestant, fold)
         spreads.append(spread)
-        # one vector of effects, of rows or of clusters, since there is one kind of clusters at most
-        models.append(compared_model_from_spread(AURC, spread, summary, effects=(effects,)))
+        # one vector of effects, since there is one kind of clusters at most
+        models.append(compared_model_from_spread(AURC, spread, summary, effects=(unit_effects,)))
     has_negative = any(bool((contestant.answered_loss < 0).any()) for contestant in samples)
     # AURC is compared on a log scale, or on a plain one if losses below 0 may make it negative
     scale_in_units_of_error = AURC.scale_for(samples[0].zero_one, has_negative)
     scale = scale_in_units_of_error.scaled(samples[0].error_size)  # in the user's units, as the models are
-    later_places = np.arange(1, len(models))
+    later_places = np.arange(1, len(models))  # each is compared with the first, model 0
     # without another confidence there is no test: an empty array in each field
     tests = Tests(*np.empty((len(Tests._fields), 0)))
     if len(later_places):
@@ -171,7 +174,10 @@ def judge(
 
 
 def _merge_folds_of_one_cluster(fold: np.ndarray, cluster: np.ndarray | None) -> np.ndarray:
-    """Return the folds, or one fold for all rows if some fold has a single cluster, whose spread is unknown."""
+    """Return the folds, or one fold for all rows if some fold has a single cluster, whose spread is unknown.
+
+    `fold` and `cluster` hold the fold and the cluster of each row; without clusters (None) the folds stay as they are.
+    """
     if cluster is None:
         return fold
     cluster_counts = [len(np.unique(cluster[fold == number])) for number in np.unique(fold)]
@@ -183,15 +189,17 @@ def _spread_within_folds(
 ) -> tuple[EstimateSpread, np.ndarray]:
     """Return the mean AURC within folds, with its variance, and what each row or cluster does to it.
 
-    The folds count by their mass. The spread is in units of `samples.error_size`, the effects are in the user's units
-    of the loss. `function` is named in messages. `samples` are those of `judge`: no row abstains, and none has weight
-    0, so `samples.answered_loss` has an entry for every row.
+    The folds count by their mass; `fold` is the fold of each row. Losses in `samples` were divided by their
+    `error_size`. The first result (estimate, a less biased estimate, variance, and how well these are known) is for
+    such losses, the second in the user's units: one entry per row, or per cluster where there are clusters, so that
+    the sum of their squares is the variance. `function` is named in messages. No row abstains, and none has weight 0,
+    so `samples.answered_loss` has an entry for every row.
     """
     weight = samples.weights_of_all
     mass = np.ones(samples.sample_count) if weight is None else weight
     estimate = 0.0
     less_biased_estimate = 0.0
-    effects = []
+    effects = []  # one vector per fold
     for number in np.unique(fold):
         rows = np.flatnonzero(fold == number)
         share = float(mass[rows].sum() / mass.sum())
@@ -204,7 +212,8 @@ def _spread_within_folds(
             clusters=None if samples.clusters is None else samples.clusters[rows],
             error_size=samples.error_size if samples.zero_one else None,
         )
-        model = compared_model_from_samples(part)  # in the user's units
+        # AURC of this fold and the effect of each of its rows or clusters, in the user's units
+        model = compared_model_from_samples(part)
         estimate += share * model.estimate
         less_biased_estimate += share * model.less_biased_estimate
         # one vector, since there is one kind of clusters at most; units come fold by fold in every confidence
@@ -224,11 +233,11 @@ def _spread_within_folds(
 def results_of(names: Sequence[str], judged: Judged) -> tuple[CandidateResult, ...]:
     """Put the judgement into one record per candidate; the first is the baseline.
 
-    `judged.aurc`, `low` and `high` have one entry per name. `judged.tests` has one entry per name but the first: each
-    minus the baseline.
+    `judged.aurc`, `low` and `high` have one entry per name. `judged.tests` has one entry per name but the first: its
+    AURC minus that of the baseline, the interval, the corrected p-value, and a note where there is no verdict.
     """
     results = []
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         differs = {
             "difference": 0.0,
             "difference_low": 0.0,
@@ -237,8 +246,8 @@ def results_of(names: Sequence[str], judged: Judged) -> tuple[CandidateResult, .
             "p_value": 1.0,
         }
         note = ""
-        if place > 0:
-            test = place - 1  # the baseline has no test, so the first test is that of the second candidate
+        if index > 0:
+            test = index - 1  # the baseline has no test, so the first test is that of the second candidate
             differs = {
                 "difference": float(judged.tests.difference[test]),
                 "difference_low": float(judged.tests.low[test]),
@@ -251,9 +260,9 @@ def results_of(names: Sequence[str], judged: Judged) -> tuple[CandidateResult, .
         results.append(
             CandidateResult(
                 name=name,
-                aurc=judged.aurc[place],
-                low=judged.low[place],
-                high=judged.high[place],
+                aurc=judged.aurc[index],
+                low=judged.low[index],
+                high=judged.high[index],
                 note=note,
                 **differs,
             )
@@ -279,11 +288,11 @@ def choose_candidate(
     is known to be better from other data: with "lowest" the baseline is then out, unless these rows prove the trusted
     candidate worse.
     """
-    baseline = 0  # its place among the results
+    baseline = 0  # its index among the results
     eligible = [
-        place
-        for place, result in enumerate(results)
-        if place == baseline or keep == "lowest" or result.is_proven(level)
+        index
+        for index, result in enumerate(results)
+        if index == baseline or keep == "lowest" or result.is_proven(level)
     ]
     if trusted is not None and keep == "lowest":
         trusted_result = next((result for result in results if result.name == trusted), None)
@@ -291,9 +300,9 @@ def choose_candidate(
             is_proven_worse = trusted_result.p_value < 1 - level and trusted_result.difference > 0
             if not is_proven_worse:
                 eligible.remove(baseline)
-    lowest = min(results[place].aurc for place in eligible)
+    lowest = min(results[index].aurc for index in eligible)
     rounding = _LARGEST_ROUNDING * abs(lowest)  # losses may be negative
-    best = next(place for place in eligible if results[place].aurc <= lowest + rounding)
+    best = next(index for index in eligible if results[index].aurc <= lowest + rounding)
     gain = -results[best].difference  # by how much its AURC is below that of the baseline
     is_within_noise = gain < _LEAST_GAIN_OVER_BASELINE * results[best].standard_error
     if is_within_noise and not is_few and baseline in eligible:

@@ -192,20 +192,20 @@ def learn_confidence(
     results = results_of([candidate.name for candidate in tried], judge(_NAME, data, scores, level, fold))
     uses_shipped = combination is not None and combination.name == SHIPPED_WEIGHTS
     is_few = data.table.row_count < FEW_ROWS
-    place = choose_candidate(results, keep, level, is_few=is_few, trusted=COMBINED if uses_shipped else None)
+    chosen = choose_candidate(results, keep, level, is_few=is_few, trusted=COMBINED if uses_shipped else None)
     if is_few and keep == "lowest":
-        place = _prefer_combination(data, results, scores, fold, place, is_trusted=uses_shipped)
-    model = tried[place].fit(data, profile)
+        chosen = _prefer_combination(data, results, scores, fold, chosen, is_trusted=uses_shipped)
+    model = tried[chosen].fit(data, profile)
     parts: tuple[Contribution, ...] = ()
     if contributions and model.linear is not None:
-        parts = _measure_contributions(tried[place], data, fold, profiles, level)
+        parts = _measure_contributions(tried[chosen], data, fold, profiles, level)
     if baseline.single is not None:
         notes.append(f"The baseline is {baseline.single.label!r}, the best single one on these labels.")
     if model.linear is not None and model.linear.plan.transfer is not None and combination is not None:
         notes.append(f"It starts from the {SHIPPED_WEIGHTS}: {combination.reason}.")
     return LearnedConfidence(
         model=model,
-        kept=results[place].name,
+        kept=results[chosen].name,
         keep=keep,
         candidates=results,
         contributions=parts,
@@ -223,32 +223,31 @@ def _prefer_combination(
     results: Sequence[CandidateResult],
     scores: Sequence[np.ndarray],
     fold: np.ndarray,
-    place: int,
+    chosen: int,
     *,
     is_trusted: bool,
 ) -> int:
-    """Return the place of the combination without labels if the chosen candidate is not clearly better than it.
+    """Return the index of the combination without labels if the chosen candidate is not clearly better than it.
 
     With few rows a model of all signals is often lower by chance. `results` and `scores` are the judgements and the
-    out-of-fold confidences of all candidates, `fold` is the fold of each row, and `place` is that of the chosen
-    candidate, which is returned otherwise.
-    `is_trusted` says that the combination is known to be good from other data; if it is not, it must be at least as
-    good as the baseline here. `data` holds the labelled rows: inputs, losses, targets from 1 (best) to 0 (worst),
-    weights and clusters.
+    out-of-fold confidences of all candidates, the baseline first; `fold` is the fold of each row, and `chosen` the
+    index of the chosen candidate, which is returned otherwise. `is_trusted` says that the combination is known to be
+    good from other data; if it is not, it must be at least as good as the baseline here. `data` holds the labelled
+    rows: inputs, losses, targets from 1 (best) to 0 (worst), weights and clusters.
     """
     names = [result.name for result in results]
-    if names[place] != SIGNALS or COMBINED not in names:  # only the model of all inputs is set against it
-        return place
+    if names[chosen] != SIGNALS or COMBINED not in names:  # only the model of all inputs is set against it
+        return chosen
     combined = names.index(COMBINED)
     baseline = results[0]
     is_acceptable = is_trusted or results[combined].aurc <= baseline.aurc
-    if is_acceptable and not is_clearly_lower(_NAME, data, scores[place], scores[combined], fold):
+    if is_acceptable and not is_clearly_lower(_NAME, data, scores[chosen], scores[combined], fold):
         return combined
-    return place
+    return chosen
 
 
 def drop_useless_inputs(table: InputTable) -> tuple[InputTable, list[str]]:
-    """Return the table without inputs that are constant or missing everywhere, and a note for each of them.
+    """Return the table without inputs that are constant or missing everywhere, and a sentence for each of them.
 
     Raises InputError if no signal and no class scores are left, since there is then no baseline. `table` holds the
     inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
@@ -327,7 +326,8 @@ def _find_leaks(data: LearningData) -> list[str]:
 
     A number does where more than `_LEAK_SHARE`, 99.9%, of the pairs of a right and a wrong row are in the same order by
     it, with gaps below or above all numbers. A category does where the other rows of a row's level say, by their
-    majority, whether this row is right, for more than that share of the rows. `data` holds the labelled rows.
+    majority, whether this row is right, for more than that share of the rows. `data` holds the labelled rows, with the
+    losses scaled to targets from 1 (best) to 0 (worst); a row counts as right from 1/2 on.
     """
     is_right = data.target >= 0.5
     suspects = []
@@ -379,7 +379,7 @@ def _choose_candidates(available: list[Candidate], names: Sequence[str] | None) 
 def _make_folds(
     data: LearningData, fold_count: int, rng: np.random.Generator | int
 ) -> tuple[np.ndarray, list[str]]:
-    """Return the fold of each row, and a note if many rows are copies of others.
+    """Return the fold of each row, and a list with a note if many rows are copies of others, empty if not.
 
     Rows of one cluster share a fold. Without clusters, rows with equal inputs do, so that no row is judged by a model
     that was fitted on its copy. `data` holds the labelled rows: inputs, losses, targets from 1 (best) to 0 (worst),
@@ -421,9 +421,10 @@ def _measure_contributions(
     """Fit the kept candidate again without each input in turn, and test the differences as one family.
 
     Only its logistic model is judged and fitted again, without its trees, which would take ten times as long. `fold` is
-    the fold of each row, and `profiles` holds for each fold the profile of the rows outside it. Empty unless the
-    candidate is the model of all inputs, and has more than one. `data` holds the labelled rows: inputs, losses, targets
-    from 1 (best) to 0 (worst), weights and clusters. `level` is the two-sided confidence level, such as 0.95.
+    the fold of each row, and `profiles` holds for each fold the distribution of every input in the rows outside it.
+    Empty unless the candidate is the model of all inputs, and has more than one. `data` holds the labelled rows:
+    inputs, losses, targets from 1 (best) to 0 (worst), weights and clusters. `level` is the two-sided confidence level,
+    such as 0.95.
     """
     names = profiles[0].names
     if candidate.name != SIGNALS or len(names) < 2:
@@ -452,10 +453,10 @@ def _measure_contributions(
     return tuple(
         Contribution(
             name=name,
-            difference=-float(tests.difference[place]),
-            low=-float(tests.high[place]),
-            high=-float(tests.low[place]),
-            p_value=float(tests.p_adjusted[place]),
+            difference=-float(tests.difference[index]),
+            low=-float(tests.high[index]),
+            high=-float(tests.low[index]),
+            p_value=float(tests.p_adjusted[index]),
         )
-        for place, name in enumerate(names)
+        for index, name in enumerate(names)
     )

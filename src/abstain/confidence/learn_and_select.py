@@ -148,11 +148,11 @@ def learn_and_select(
     if fit_share is not None:
         share = check_fraction(_NAME, "fit_share", fit_share, open_high=True)
     if clusters is None:
-        unit = find_repeated_rows(table)  # copies of a row stay together
+        block_of_row = find_repeated_rows(table)  # copies of a row stay together
     else:
-        unit = group_codes(_NAME, clusters, (n,), "clusters").codes
+        block_of_row = group_codes(_NAME, clusters, (n,), "clusters").codes
     generator = np.random.default_rng(rng)
-    is_fitted = _split(unit, share, generator)
+    is_fitted = _split(block_of_row, share, generator)
     inputs: dict[str, Any] = {
         "logits": logits,
         "probs": probs,
@@ -166,7 +166,7 @@ def learn_and_select(
     confidence = learn_confidence(
         loss=losses[is_fitted],
         **fit_inputs,
-        clusters=None if clusters is None else unit[is_fitted],
+        clusters=None if clusters is None else block_of_row[is_fitted],
         keep=keep,
         folds=folds,
         level=level,
@@ -182,7 +182,7 @@ def learn_and_select(
         delta=delta,
         method=method,
         bounded=bounded,
-        clusters=None if clusters is None else unit[~is_fitted],
+        clusters=None if clusters is None else block_of_row[~is_fitted],
     )
     n_fit = int(is_fitted.sum())
     return LearnedRule(
@@ -194,24 +194,25 @@ def learn_and_select(
     )
 
 
-def _split(unit: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
-    """Return a random mask of about this share of the rows, at least one unit on either side.
+def _split(block_of_row: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Return a random mask of about this share of the rows, at least one block on either side.
 
-    `unit` numbers the rows that must stay together. Raises InputError if all rows are one unit. `rng` is the source of
+    A block is a cluster, or the copies of one row: its rows stay together. `block_of_row` is the number of each row's
+    block, from 0 on. Raises InputError if all rows are one block. `rng` is the source of
     all randomness.
     """
-    sizes = np.bincount(unit)
+    sizes = np.bincount(block_of_row)
     if len(sizes) < 2:
         raise InputError(f"{_NAME}: needs at least two clusters to split, got {len(sizes)}.")
     shuffled = rng.permutation(len(sizes))
-    # units in random order, until the share of the rows is reached; the first is always in, the last never
+    # blocks in random order, until the share of the rows is reached; the first is always in, the last never
     rows_before = np.cumsum(sizes[shuffled]) - sizes[shuffled]
-    is_in = rows_before < share * len(unit)
+    is_in = rows_before < share * len(block_of_row)
     is_in[0] = True
     is_in[-1] = False
-    is_in_by_unit = np.zeros(len(sizes), dtype=bool)
-    is_in_by_unit[shuffled[is_in]] = True
-    return np.asarray(is_in_by_unit[unit])
+    is_in_by_block = np.zeros(len(sizes), dtype=bool)
+    is_in_by_block[shuffled[is_in]] = True
+    return np.asarray(is_in_by_block[block_of_row])
 
 
 def _take(value: Any, mask: np.ndarray) -> Any:

@@ -221,7 +221,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
     def tables(self) -> dict[str, dict[str, list[str]]]:
         """The tables that the repr and the command line show, by caption: cells of text by column title."""
         cells_by_caption = {}
-        if self.candidates:  # the baseline is at place 0, and is compared with nothing
+        if self.candidates:  # the baseline is the first, and is compared with nothing
             cells_by_caption[f"Out-of-fold AURC by candidate, {self.level:.0%} intervals"] = {
                 "candidate": [
                     result.name + (" *" if result.name == self.kept else "") for result in self.candidates
@@ -232,12 +232,12 @@ class LearnedConfidence(_tables.Notebook, Stored):
                 ],
                 "minus baseline": [
                     _show_difference(result.difference, result.difference_low, result.difference_high)
-                    if place
+                    if index
                     else "-"
-                    for place, result in enumerate(self.candidates)
+                    for index, result in enumerate(self.candidates)
                 ],
                 "p": [
-                    f"{result.p_value:.2g}" if place else "-" for place, result in enumerate(self.candidates)
+                    f"{result.p_value:.2g}" if index else "-" for index, result in enumerate(self.candidates)
                 ],
             }
         if self.contributions:

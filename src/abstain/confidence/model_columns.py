@@ -69,7 +69,8 @@ def make_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan) -> 
     In this order, as far as the plan has them: for each signal and feature, smooth functions of its rank among the rows
     of the profile and a flag for missing; the product of the centred ranks of each pair of them; a flag for each level
     of each category; the features of the class scores; a flag for each predicted class; a flag for each class in the
-    second place; the transferred score.
+    second place; the value of a combination of signals that was learned elsewhere (`plan.transfer`; None: no such
+    column).
 
     `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
     `profile` holds the distribution of every input in the rows that are learned from.
@@ -113,9 +114,9 @@ def _pairs(number_count: int) -> list[tuple[int, int]]:
 
 
 def _level_codes(labels: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """The place of each label among the levels, which are in increasing order; -1 for an unknown label."""
-    place = np.searchsorted(levels, labels).clip(0, len(levels) - 1)
-    return np.where(levels[place] == labels, place, _UNKNOWN_LEVEL)
+    """The index of each label among the levels, which are in increasing order; -1 for an unknown label."""
+    index = np.searchsorted(levels, labels).clip(0, len(levels) - 1)
+    return np.where(levels[index] == labels, index, _UNKNOWN_LEVEL)
 
 
 def _flags(codes: np.ndarray, level_count: int) -> np.ndarray:
@@ -135,9 +136,11 @@ class DesignColumn(NamedTuple):
 
 
 def describe_columns(profile: InputProfile, plan: ColumnPlan) -> list[DesignColumn]:
-    """Describe the columns that `make_columns` makes, in the same order.
+    """Describe the columns that `make_columns` makes of the inputs, in the same order: their inputs and penalties.
 
-    `profile` holds the distribution of every input in the rows that are learned from.
+    `profile` holds the distribution of every input in the rows that are learned from, `plan` says which inputs are
+    read. `plan.transfer` is a combination of signals learned elsewhere, whose value is one more column; None if there
+    is none.
     """
     # beside a transferred score the other columns only correct it, so they are held back more
     factor = 1.0 if plan.transfer is None else _TRANSFER_FACTOR
@@ -186,8 +189,9 @@ class TreeColumns(NamedTuple):
 
 
 def make_tree_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan) -> TreeColumns:
-    """Return the columns of trees for the inputs that a plan reads; a transferred score is not among them.
+    """Return the columns of trees for the inputs that a plan reads.
 
+    The value of a combination learned elsewhere (`plan.transfer`), a column of linear models, is not among them.
     `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
     `profile` holds the distribution of every input in the rows that are learned from.
     """

@@ -208,7 +208,11 @@ def score_without_inputs(
 def fit_without_trees(
     table: InputTable, profile: InputProfile, plan: ColumnPlan, target: np.ndarray, weight: np.ndarray
 ) -> ConfidenceModel:
-    """Fit a linear model to all rows of a table and make it a confidence; arguments are those of `fit_linear`."""
+    """Fit a linear model to all rows of a table and make it a confidence.
+
+    `profile` holds the distribution of every input, `plan` says which of them are read. `target` is from 1 (right) to 0
+    (wrong), `weight` the mass of each row.
+    """
     return ConfidenceModel(profile=profile, linear=fit_linear(table, profile, plan, target, weight))
 
 
@@ -217,8 +221,8 @@ def fit_with_trees(
 ) -> ConfidenceModel:
     """Fit a linear model and boosted trees to the same rows; the confidence is a weighted mean of their log-odds.
 
-    Arguments are those of `fit_linear`: the inputs of all rows, their distribution, which of them are read, 1 for right
-    to 0 for wrong, and the mass of each row.
+    `table` holds the inputs of all rows, `profile` their distribution, and `plan` says which of them are read. `target`
+    is from 1 (right) to 0 (wrong), `weight` the mass of each row.
     """
     linear = fit_linear(table, profile, plan, target, weight)
     trees = fit_trees(make_tree_columns(table, profile, plan), target, weight)
@@ -288,17 +292,21 @@ class ConfidenceModel(Stored):
     combination: RankModel | None = None
 
     def apply(self, table: InputTable) -> np.ndarray:
-        """Return one confidence per row of a table that has the inputs of the profile, higher = surer."""
+        """Return one confidence per row of a table that has the inputs of the profile, higher = surer.
+
+        The model is exactly one of `single` (one score), `combination` (a weighted sum of ranks of signals) and
+        `linear`, to which `trees` may add; the others are None. `linear.plan` says which inputs are read.
+        """
         if self.single is not None:
             return self.single.apply(table)
         if self.combination is not None:
             return self.combination.apply(table.numbers)
         assert self.linear is not None
-        # neither one score nor a combination: log-odds of a linear model, to which trees may add
+        # log-odds, a part of the rows at a time: their columns need much memory
         confidence = np.empty(table.row_count)
         for start in range(0, table.row_count, _ROWS_AT_ONCE):
             rows = np.arange(start, min(start + _ROWS_AT_ONCE, table.row_count))
-            part = table if len(rows) == table.row_count else table.take(rows)
+            part = table if len(rows) == table.row_count else table.take(rows)  # all rows: without a copy
             log_odds = self.linear.apply(part, self.profile)
             if self.trees is not None:
                 log_odds = log_odds + self.trees.apply(

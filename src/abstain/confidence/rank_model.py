@@ -35,11 +35,11 @@ class RankModel:
     def apply(self, numbers: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the weighted sum for each row; `numbers` has a vector for each name, NaN where missing."""
         total = 0.0
-        for place, (name, reference) in enumerate(self.references.items()):
+        for index, (name, reference) in enumerate(self.references.items()):
             column = numbers[name]
             ranks = reference.rank(column)
-            total = total + self.linear[place] * ranks + self.square[place] * ranks * ranks
-            total = total + self.missing[place] * np.isnan(column)
+            total = total + self.linear[index] * ranks + self.square[index] * ranks * ranks
+            total = total + self.missing[index] * np.isnan(column)
         return np.asarray(total)
 
     @property

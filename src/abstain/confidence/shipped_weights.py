@@ -76,7 +76,11 @@ class ShippedWeights(Stored):
     learned_on: str
 
     def find_columns(self, names: tuple[str, ...]) -> dict[str, str] | str:
-        """Return the name of each input among these names, by role; a sentence that names the first one missing."""
+        """Return by role the name that the user gave this input, or a sentence that names the first one missing.
+
+        A role is an input of the weights, such as "token_probability"; `names` are the user's inputs. `ROLE_NAMES`
+        lists what each role may be called.
+        """
         name_of_role = {}
         for role in self.signals:
             name = next((name for name in names if name in ROLE_NAMES[role]), None)
@@ -89,7 +93,8 @@ class ShippedWeights(Stored):
     def refusal(self, columns: Mapping[str, np.ndarray], references: Mapping[str, RankReference]) -> str:
         """Say why these rows do not resemble those that the weights were learned on; "" if they do.
 
-        `columns` holds one vector per role in the order of `signals`, NaN where missing. `references` holds for each
+        A role is an input of the weights, such as "token_probability", whatever the user calls it. `columns` holds one
+        vector per role in the order of `signals`, NaN where missing. `references` holds for each
         how it is distributed in these rows: the ranks of its values, and the share of rows that lack it.
         """
         for role, reference in references.items():

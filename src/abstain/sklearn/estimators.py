@@ -223,7 +223,11 @@ Rule = Threshold | GroupThresholds | JointThreshold | JointGroupThresholds
 
 
 def _map_thresholds(rule: Rule, change: Callable[[Threshold], Threshold]) -> Any:
-    """Apply `change` to the rule's threshold, or to that of every group and every promise; returns the same kind."""
+    """Apply `change` to the rule's threshold, or to that of every group and every promise; returns the same kind.
+
+    A rule is one threshold, with one promise or several (`promises` holds the same threshold for each, with its own
+    target), or such a rule for each group.
+    """
     if isinstance(rule, GroupThresholds):
         # a `JointGroupThresholds` comes here too: then the rule of each group has several promises
         rule_of_group = {
@@ -373,7 +377,11 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return samples, arguments
 
     def _warn_if_infeasible(self) -> None:
-        """Warn if no threshold could be certified, for all samples or in some groups."""
+        """Warn if no threshold could be certified, for all samples or in some groups.
+
+        `threshold_` is one rule, or a rule for each group (`GroupThresholds`). A rule's `note` says why there is no
+        threshold, its `advice` what would be feasible; either may be None or empty.
+        """
         rule = self.threshold_
         if rule.feasible:
             return
@@ -506,7 +514,8 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _select_threshold(self, samples: CalibrationSamples, **options: Any) -> Rule:
         """Choose the threshold on these samples; `options` are passed to `select_threshold`.
 
-        If `risk` is a dict, one threshold keeps several promises. Out-of-fold calibration removes every promise.
+        If `risk` is a dict, one threshold keeps several promises. Out-of-fold calibration ("folds") removes every
+        promise: the predictions came from other models than the one deployed.
         """
         promise_options: dict[str, Any] = {}
         if isinstance(self.risk, Mapping):
@@ -526,9 +535,13 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return remove_promise(rule) if self._calibration_kind() == "folds" else rule
 
     def _measure(self, X: Array, y: Array) -> CalibrationSamples:
-        """Return losses, confidences and predictions of the fitted estimator."""
+        """Return losses, confidences and predictions of the fitted estimator, one of each per sample."""
         predictions = np.asarray(self.estimator_.predict(X))
-        return CalibrationSamples(self._loss(predictions, y), self._confidence_arguments(X), predictions)
+        return CalibrationSamples(
+            loss=self._loss(predictions, y),
+            confidence_arguments=self._confidence_arguments(X),
+            predictions=predictions,
+        )
 
     def _train(self, X: Array, y: Array, arguments: _FitArguments) -> None:
         """Fit a copy of the estimator."""
@@ -544,8 +557,9 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> dict[str, Any]:
         """Return the keyword arguments for the estimator's own `fit`, by metadata routing if that is switched on.
 
-        `params` are the keyword arguments of this `fit`. `groups` and `clusters` are passed on only to an estimator
-        that takes them. Raises TypeError if the estimator takes no `sample_weight`.
+        `params` are the keyword arguments of this `fit`, None for those that were left out. `groups` and `clusters`
+        hold one label per sample, or are None; they are passed on only to an estimator that takes them. Raises
+        TypeError if there is a `sample_weight` and the estimator takes none.
         """
         estimator = self._unfitted_estimator()
         sample_labels = {}
@@ -796,9 +810,9 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     ) -> tuple[CalibrationSamples, _FitArguments]:
         """Learn the confidence on half of the calibration samples, and return the other half for the threshold.
 
-        Sets `confidence_`. Returns the samples that it was not learned on, with their arguments of `fit`; all samples
-        as they are if the score is not "learned". Raises InputError if the estimator knows one class only, or errors
-        are too few to learn.
+        Sets `confidence_`. Returns the samples that it was not learned on, with their arguments of `fit` (clusters and
+        groups, one label per sample, or None); all samples as they are if the score is not "learned". Raises InputError
+        if the estimator knows one class only, or errors are too few to learn.
         """
         if not self._learns_confidence:
             return samples, arguments
@@ -817,7 +831,9 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         self.confidence_ = learn_confidence(loss=loss[learn], clusters=learn_clusters, **inputs)
         class_scores: dict[str, Any] = {kind: columns[kind][certify]}
         threshold_samples = CalibrationSamples(
-            loss[certify], _apply_learned(self.confidence_, class_scores), samples.predictions[certify]
+            loss=loss[certify],
+            confidence_arguments=_apply_learned(self.confidence_, class_scores),
+            predictions=samples.predictions[certify],
         )
         return threshold_samples, arguments.select(certify, n)
 
@@ -831,7 +847,10 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         return {"among": masks}
 
     def _select_threshold(self, samples: CalibrationSamples, **options: Any) -> Rule:
-        """Choose the threshold on these samples; `options` are passed to `select_threshold`."""
+        """Choose the threshold on these samples; `options` are passed to `select_threshold`.
+
+        With a dict of risks by class the rule has a promise for each of these classes, named by the class.
+        """
         rule = super()._select_threshold(samples, **options)
         classes = list(self.estimator_.classes_)
         # `by_class` means that the promises are named by class numbers, which are columns of the class scores
@@ -848,12 +867,14 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         """Train the classifier on all data; return losses and confidences of out-of-fold predictions.
 
         Each sample is predicted by a classifier that was trained on the other folds. The confidences come as keyword
-        arguments of `Threshold.accepts`: probabilities or decision values, one column per class. `X` holds the inputs,
-        one row per sample. `y` holds the true classes or values, one per sample.
+        arguments of `Threshold.accepts`: probabilities or decision values, one column per class, and the score to
+        compute from them. `X` holds the inputs, one row per sample, `y` the true classes. `arguments` are those of
+        `fit` besides: `to_estimator` those for the classifier's own `fit`, and clusters, none of which is split between
+        folds. `self.cv` is the number of folds.
         """
         self._train(X, y, arguments)
-        score = self._score_of_class_scores
-        method = response_method(self.estimator_, score)
+        score = self._score_of_class_scores  # max softmax if the score is still to be learned
+        method = response_method(self.estimator_, score)  # "predict_proba" or "decision_function"
         response = cross_val_predict(
             self._unfitted_estimator(),
             X,
@@ -862,11 +883,13 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
             method=method,
             params=arguments.to_estimator or None,
         )
-        class_columns = as_class_columns(response)
+        class_columns = as_class_columns(response)  # a binary decision value becomes two columns
         classes = np.unique(np.asarray(y))  # the order of the columns that `cross_val_predict` returns
         predicted = classes[np.argmax(class_columns, axis=1)]
         return CalibrationSamples(
-            self._loss(predicted, y), confidence_arguments(method, class_columns, score), predicted
+            loss=self._loss(predicted, y),
+            confidence_arguments=confidence_arguments(method, class_columns, score),
+            predictions=predicted,
         )
 
 
@@ -1003,9 +1026,10 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     def _train(self, X: Array, y: Array, arguments: _FitArguments) -> None:
         """Fit the estimator, and the error model on the absolute values of its out-of-fold residuals.
 
-        Sets `estimator_`, `error_model_` and, if there is an error model, `residuals_`. There is no error model with
-        uncertainty="std", nor if there are fewer than two samples (or clusters). `X` holds the inputs, one row per
-        sample. `y` holds the true classes or values, one per sample.
+        Sets `estimator_`, `error_model_` and, if there is an error model, `residuals_`. There is no error model (None)
+        with uncertainty="std", the only text it may be, nor if there are fewer than two samples (or clusters).
+        `arguments` are those of `fit` besides: clusters, and what goes to the estimator's own `fit`. `X` holds the
+        inputs, one row per sample. `y` holds the true classes or values, one per sample.
         """
         super()._train(X, y, arguments)
         independent_count = len(y if arguments.clusters is None else np.unique(arguments.clusters))
@@ -1049,18 +1073,25 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         for out-of-fold calibration.
 
         `_train` sets `error_model_` (None without one) and `residuals_`, the absolute errors of out-of-fold
-        predictions.
+        predictions. `arguments` are those of `fit` besides X and y.
         """
         self._train(X, y, arguments)
         if self.error_model_ is None:
             prediction = self._predict_out_of_fold(X, y, arguments, self.cv)
-            return CalibrationSamples(self._loss(prediction, y), self._confidence_arguments(X), prediction)
+            return CalibrationSamples(
+                loss=self._loss(prediction, y),
+                confidence_arguments=self._confidence_arguments(X),
+                predictions=prediction,
+            )
         folds = arguments.make_folds(self.cv, X, y)
         expected_error = cross_val_predict(self._unfitted_error_model(), X, self.residuals_, cv=folds)
         confidence = -np.asarray(expected_error, dtype=np.float64)
-        # residuals are absolute errors: as predictions of 0 they have the same losses
+        # Residuals are absolute errors, so as predictions of a true value of 0 they have the same losses. No promise of
+        # a regressor reads the predictions.
         return CalibrationSamples(
-            self._loss(self.residuals_, np.zeros(())), {"confidence": confidence}, self.residuals_
+            loss=self._loss(self.residuals_, y=np.zeros(())),
+            confidence_arguments={"confidence": confidence},
+            predictions=self.residuals_,
         )
 
     def _loss(self, prediction: Array, y: Array) -> np.ndarray:
@@ -1321,7 +1352,8 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         `estimators_` and `cascade_.names` are the fitted classifiers and their names, in the order in which they are
         asked; `cascade_.stages_in_use` are the names of those with a threshold. `scores` is the one confidence score of
-        all: a name in `abstain.scores`, or a function.
+        all: a name in `abstain.scores`, or a function. A sample that no classifier answers has their number in
+        `answering_stage`.
         """
         check_is_fitted(self, "cascade_")
         X = _make_indexable(X)
