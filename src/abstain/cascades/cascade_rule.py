@@ -527,7 +527,7 @@ class Cascade(Promised):
         return self._accepted_by(name, self._read_stage(name, columns, abstained))
 
     def _accepted_by(self, name: str, confidences: CheckedConfidences) -> np.ndarray:
-        """Return True for each sample that this stage answers, by its confidences as `_read_stage` returns them."""
+        """Return True for each sample that this stage answers, by its confidences (NaN: no answer)."""
         threshold = (self.thresholds or {}).get(name)
         return self.cuts[name].decide(f"Cascade: stage {name!r}", confidences, threshold)
 
@@ -556,7 +556,7 @@ class Cascade(Promised):
     def _find_answering_stage(self, confidences: Mapping[str, CheckedConfidences]) -> np.ndarray:
         """Index of the stage that answers each sample; the number of stages given where none does.
 
-        `confidences` are those of the first stages, in their order, as `_read_stages` returns them.
+        `confidences` are those of the first stages, in their order; NaN where a stage gives no answer.
         """
         return first_stage_that_answers([self._accepted_by(name, read) for name, read in confidences.items()])
 

@@ -295,14 +295,14 @@ def collect_promises(
     bounded : (float, float) or dict of them
         Between which values losses lie; (0, 1) for a promise that a dict does not name.
     masks : dict
-        By promise, what `masks_by_promise` returns.
+        By promise, a mask for each stage and for the person: which of their answers it is about; None: all.
     columns
-        `abstained`, `clusters` and `groups`, as `collect_data` takes them.
+        `abstained` (by stage, a mask of samples without an answer), `clusters` and `groups` (one label per sample).
 
     Raises
     ------
     InputError, ShapeError
-        If a promise lacks its loss, or what `collect_data` checks.
+        If a promise lacks its loss, lengths differ, or values are out of range.
     """
     losses_of_stage = {}  # by stage, the losses of each promise
     for stage_name, stage in stages.items():

@@ -174,11 +174,15 @@ class JointCascade(JointRule, Stored):
         return replace(self, promises={name: rule.made_from(origins) for name, rule in self.promises.items()})
 
     def decide(self, confidences: ByStage | None = None, **columns: Any) -> np.ndarray:
-        """Who answers each sample, by name; the arguments are those of `Cascade.decide`."""
+        """Who answers each sample, by name; `columns` are `logits`, `probs`, `abstained`, `scores` and `units`."""
         return self.shared.decide(confidences, **columns)
 
     def answers(self, name: str, /, confidence: ArrayLike | None = None, **columns: Any) -> np.ndarray:
-        """Which samples the stage called `name` answers if asked; the arguments are those of `Cascade.answers`."""
+        """Return True for each sample that the stage called `name` answers if it is asked.
+
+        `columns` are `logits`, `probs`, `score`, `units` and `abstained`: class scores in place of a confidence, the
+        name of its score, its unit, and a mask of the samples without an answer. NaN is no answer.
+        """
         return self.shared.answers(name, confidence, **columns)
 
     def check(
@@ -203,14 +207,17 @@ class JointCascade(JointRule, Stored):
         Parameters
         ----------
         stages : dict
-            (loss, confidence) by name, as for `Cascade.check`; the loss is that of all promises, or a dict by promise.
+            (loss, confidence) by name; the loss is that of all promises, or a dict by promise. The confidence may be
+            class scores, {"logits": ...} or {"probs": ...}; NaN is no answer.
         among : dict, optional
-            As for `cascade`, for promises about some samples or answers. Promises about the answers that name a class
+            For promises about some samples or answers: by promise a mask of the samples, or of the answers by stage.
+            Promises about the answers that name a class
             need none where every stage has class scores.
         person : float, array or dict of them, optional
             The person's loss, of all promises or by promise; by default the means stated in calibration.
         clusters, previous, abstained, scores, units
-            As for `Cascade.check`; `previous` is what this method returned at the look before.
+            One cluster label per sample; what this method returned at the look before; by stage, where it gave no
+            answer and which learned confidence it reads; "plain" or "key" for confidences of a score that saturates.
 
         Returns
         -------

@@ -316,10 +316,10 @@ def is_clearly_lower(
     """Is the AURC of `confidence` below that of `reference` by at least half of the standard error of the difference?
 
     Both hold one confidence per row of `data`, the labelled rows; `fold` is the fold of each row, and `function` is
-    named in messages.
+    named in messages. AURC is compared within folds. A standard error that cannot be estimated counts as 0.
     """
     any_level = 0.95  # standard errors do not depend on it
     tests = judge(function, data, [reference, confidence], any_level, fold).tests
-    difference = float(tests.difference[0])
+    difference = float(tests.difference[0])  # the AURC of `confidence` minus that of `reference`
     standard_error = float(np.nan_to_num(tests.standard_error[0]))  # NaN where it cannot be estimated
     return difference <= -_LEAST_GAIN_OVER_COMBINATION * standard_error

@@ -214,7 +214,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
         return _tables.make_frame(columns, library)
 
     def contributions_frame(self, library: str | None = None) -> Any:
-        """What each input adds as a data frame, one row each; `library` is as in `frame`."""
+        """What each input adds as a data frame, one row each; `library` is "pandas", "polars", "dict" or None."""
         names = ("name", "difference", "low", "high", "p_value")
         return _tables.make_frame(_tables.collect_columns(self.contributions, names), library)
 

@@ -329,9 +329,9 @@ class _SampleCurve(NamedTuple):
         """The share that is probably accepted with so many samples like these; None if probably nothing is certified.
 
         A rank k stands for the test of the threshold that accepts the k most confident of `sample_count` samples; it
-        probably passes if it does so for about three quarters of all data sets. Tests start at
-        several ranks, and each sequence goes on to larger ranks until a test fails. Only the sequence from the smallest
-        start that passes is followed: a later sequence may accept more, which this cautious estimate leaves out.
+        probably passes if it does so for about three quarters of all data sets. Tests start at several ranks, and each
+        sequence goes on to larger ranks until a test fails. Only the sequence from the smallest start that passes is
+        followed: a later sequence may accept more, which this cautious estimate leaves out.
 
         Method "sgr" is a binary search over ranks instead. It goes down to 1/2 of all samples, then 1/4, ... while
         tests fail, and up again from the first that passes: these ranks are taken for its starts.

@@ -372,7 +372,7 @@ class JointThreshold(JointRule, Stored):
         losses : array or dict of arrays
             One loss per sample: the same for all promises, or an array for each.
         confidence, logits, probs : array
-            One of them, as in `accepts`.
+            One of them: a number per sample, or class scores.
         among : dict of arrays of bool
             Which samples each promise is about, for the promises that are about some samples only. For promises about
             predicted classes give `logits=` or `probs=` instead.
@@ -381,7 +381,7 @@ class JointThreshold(JointRule, Stored):
         previous : GroupChecks, optional
             The check after the look before.
         score, units
-            As in `accepts`.
+            The score of the rule or None, and "plain" or "key" for confidences of a score that saturates.
 
         Returns
         -------
@@ -434,9 +434,8 @@ class JointThreshold(JointRule, Stored):
         """
         names = list(self.promises)
         loss_by_name = losses_by_promise(function, losses, names)
-        if (
-            self.by_class and among is None
-        ):  # each promise is about the samples that are predicted as one class
+        # each promise is about the samples that are predicted as one class
+        if self.by_class and among is None:
             among = masks_of_classes(function, names, predictions)
         masks = membership_masks(function, among, names, len(confidences.values))
         to_check = {}
@@ -630,8 +629,11 @@ class JointGroupThresholds(GroupThresholds):
         alarm with probability at most `delta`. A group without later samples keeps its last checks; one without a
         threshold has nothing to check.
 
-        The arguments are those of `JointThreshold.check`, with one label per sample in `groups`. Returns a `Check` by
-        "group: promise". Raises InputError for a group that was not calibrated, and for data that do not fit the rules.
+        `losses` holds one loss per sample, the same for all promises or an array for each; `among` by promise a mask of
+        the samples that it is about. Give one of `confidence`, `logits` and `probs`, and one label per sample in
+        `groups` (and in `clusters`, for rules made from clusters). `previous` is the check after the look before.
+        Returns a `Check` by "group: promise". Raises InputError for a group that was not calibrated, and for data that
+        do not fit the rules.
         """
         function = "GroupThresholds.check"
         columns = {"confidence": confidence, "logits": logits, "probs": probs}

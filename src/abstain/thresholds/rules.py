@@ -396,7 +396,10 @@ class Threshold(Promised):
         """Are the confidences of later samples distributed as in calibration? For samples without labels.
 
         It says nothing about the risk, which needs labels: `check`. It is a single look, at level delta, and no part of
-        a series. `confidence`, `logits`, `probs`, `score` and `units` are as in `accepts`.
+        a series. Give one of `confidence`, `logits` and `probs`. A `score`, if named, must be that of the rule.
+        Confidences of a score that saturates need `units`: "plain" for the number people know, "key" for what
+        `abstain.scores` returns. `cut.read` reads them, and raises InputError for numbers that cannot be those of this
+        rule.
 
         >>> import numpy as np
         >>> from abstain import select_threshold
@@ -731,6 +734,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         decisions = np.zeros(confidences.values.shape, dtype=bool)
         for group, rows in self._find_groups("accepts", groups, shape).items():
             rule = self.thresholds[group]
+            # returned unchanged; raises if they cannot be compared with the calibration of this group
             group_confidences = rule.cut.refuse_incomparable(name, confidences.take(rows))
             decisions[rows] = rule.cut.decide(name, group_confidences, rule.value)
         return decisions.reshape(shape)
