@@ -572,7 +572,7 @@ def _threshold_effects(rows: Rows, estimator: str) -> _MassEffects:
 
     A row has mass m and loss L, and accepts mass N and loss S. What the loss of a sample does through S and L is its
     rank weight, which is computed elsewhere. For a sample of the row itself both derivatives are added, since it raises
-    both m and N.
+    both m and N. Quotients with a denominator of 0 count as 0.
     """
     if estimator == "loo":
         numerator = rows.mass * rows.accepted_loss - rows.loss

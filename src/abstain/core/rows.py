@@ -272,7 +272,8 @@ class Blocks:
     def merge(self, *more_blocks: Blocks) -> Blocks:
         """The table of all samples of several tables: sums of equal confidences are added up.
 
-        The tables must use the same scale of weights. The order of merging changes sums only by rounding.
+        A table has one row per distinct confidence, least confident first, whose fields are sums over its samples. The
+        tables must use the same scale of weights. The order of merging changes sums only by rounding.
         """
         tables = (self, *more_blocks)
         confidence = np.concatenate([table.confidence for table in tables])

@@ -90,7 +90,7 @@ class Engine:
         function : str
             Name of the public function, such as "aurc"; errors name it after the engine.
         data
-            What the engine reads.
+            What the engine reads: files or, by Dask and Spark, also a frame.
         arguments
             The user's keyword arguments: columns and options of the engine.
         metric, **metric_options

@@ -404,7 +404,7 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
         return torch.as_tensor(value, dtype=torch.float64, device=confidence.device)
 
     def _compute_bracket(self, bins: Bins) -> Bracket:
-        """Compute the metric of binned samples with certified bounds.
+        """Compute the metric of samples that were counted in bins of the confidence, with certified bounds.
 
         The bounds are None for losses without a largest value. Estimate and bounds are NaN, with a warning, for a
         metric that needs right and wrong samples if one kind is missing. Raises InfeasibleError for a metric that needs
@@ -564,7 +564,7 @@ _BRACKET_FUNCTIONS: dict[str, Callable[[Bins, Options, float | None], Bracket]] 
 
 
 def _check_bins_certify(name: str, metric: Metric) -> None:
-    """Raise InputError unless bins can bound the metric: one of `_BRACKET_FUNCTIONS`, with default options.
+    """Raise InputError unless bins can bound the metric: one named in `_BRACKET_FUNCTIONS`, with default options.
 
     Options that a metric cannot do without (a coverage, a risk) may have any value. `name` is the class in the message.
     """

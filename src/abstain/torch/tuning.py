@@ -207,7 +207,7 @@ def _check_trained(network: nn.Module, optimizer: torch.optim.Optimizer | None) 
         raise InputError(
             "fine_tune: `network` has no parameter that requires a gradient, so nothing would change."
         )
-    if optimizer is None:
+    if optimizer is None:  # then an optimiser is made that has them all
         return
     optimized = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     if not trainable & optimized:
@@ -345,7 +345,7 @@ class Averaging:
         `epochs_trained` is how many epochs the trainer counts since the original weights. Raises InputError if the
         state lacks more, since the weights after those epochs are not known, or if it holds more epochs than that.
         """
-        missing_epochs = epochs_trained - self.epoch
+        missing_epochs = epochs_trained - self.epoch  # `epoch`: how many epochs the mean of the weights has
         if missing_epochs == 1:
             self.after_epoch(train)
         elif missing_epochs != 0:
