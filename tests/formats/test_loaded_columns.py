@@ -233,6 +233,15 @@ def test_probabilities_named_logits_are_refused(tmp_path):
     assert risk_of(tmp_path / "array.npy", kind="probs", labels=labels) == pytest.approx(1 / 3)
 
 
+def test_columns_that_were_taken_for_probabilities_are_named(tmp_path):
+    (tmp_path / "t.csv").write_text("p_0,p_1,label\n0.9,0.9,1\n0.8,0.2,0\n")
+    message = r"probabilities \(`p_0`, `p_1`\) must sum to one, got 1.8 in row 1.* -c confidence=NAME"
+    with pytest.raises(DataError, match=message):
+        read_predictions(tmp_path / "t.csv")
+    with pytest.raises(DataError, match=r"\(`p_0`, `p_1`\).*without a name\.$"):
+        read_predictions(tmp_path / "t.csv", columns={"probs": "p_*"})
+
+
 def test_a_column_of_right_answers_that_is_named_as_the_confidence_cannot_be_both(tmp_path):
     (tmp_path / "t.csv").write_text("correct,confidence\n1,0.9\n0,0.5\n")
     message = (

@@ -279,10 +279,18 @@ class LoadedColumns:
             hint = ""
             if largest_deviation <= 0.5:  # further off, they are no rounded probabilities
                 hint = f"; if they are rounded, allow it: --tolerance {_round_up(largest_deviation)}"
+            columns = ""
+            remedy = ""
+            names = self.roles["probs"].names
+            if len(names) > 1:
+                listed = ", ".join(f"`{display_name(name)}`" for name in names[:LISTED_NAMES])
+                columns = f" ({listed}{', ...' if len(names) > LISTED_NAMES else ''})"
+                if "probs" not in self.stated_roles:
+                    remedy = " If one of the columns is the confidence, name it: -c confidence=NAME."
             raise self.error(
-                f"each row of probabilities must sum to one, got {float(row_sums[worst_row, 0]):.6g} in row "
+                f"each row of probabilities{columns} must sum to one, got {float(row_sums[worst_row, 0]):.6g} in row "
                 f"{worst_row + 1:,}. If they are logits, say so: -c logits=NAME, or --as logits for an array without a "
-                f"name{hint}."
+                f"name{hint}.{remedy}"
             )
         message = (
             f"{display_name(self.source.path)}: rows of probabilities were divided by their sums, which are off by up "
