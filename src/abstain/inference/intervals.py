@@ -686,7 +686,7 @@ def _with_shared_clusters(
 
 
 def _add_summaries(summaries: Sequence[SampleSummary], sample_count: int) -> SampleSummary:
-    """The summary of the samples of all groups: counts and draws are sums over groups, the risk is their plain mean.
+    """Counts behind the mean over groups: of samples, errors and draws their sums; the risk is the groups' plain mean.
 
     `sample_count` is the number of samples of the call, those of no group included. The ratio of the largest cluster to
     the mean one is that of the group where it is largest. `error_size` is the same in all groups, if the metric scales

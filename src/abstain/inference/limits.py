@@ -87,11 +87,11 @@ def variance_of_effects(effects: np.ndarray, unit_count: int | None = None) -> U
 
 
 def mean_spread(spreads: Sequence[EstimateSpread], hidden_variances: Sequence[float]) -> EstimateSpread:
-    """The spread of the plain mean of independent estimates, such as those of groups.
+    """The plain mean of independent estimates, such as those of groups, with its variance.
 
-    `hidden_variances` holds, for each estimate, the variance that its few errors or few right samples do not show. The
-    mean of k estimates has 1/k^2 of the sum of their variances, and 1/k^4 of the sum of the variances of those. It has
-    a less biased estimate only if all of them have one.
+    `spreads` are the estimates with their variances. `hidden_variances` holds, for each estimate, the variance that its
+    few errors or few right samples do not show. The mean of k estimates has 1/k^2 of the sum of their variances, and
+    1/k^4 of the sum of the variances of those. It has a less biased estimate only if all of them have one.
     """
     k = len(spreads)
     variance_of_variance = math.fsum(spread.variance_of_variance for spread in spreads) / k**4

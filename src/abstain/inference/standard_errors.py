@@ -455,12 +455,12 @@ class Measured(NamedTuple):
     sample: SampleSummary
 
     def in_user_units(self) -> Measured:
-        """The same with losses, and estimates that scale with them, in the user's units instead of `error_size`."""
+        """The same in the user's units: losses, and the estimates, which scale with them, times `error_size`."""
         size = self.sample.error_size
         return Measured(
             self.spread.scaled(size),
             self.sample._replace(
-                is_zero_one=False,
+                is_zero_one=False,  # losses of 0 and 1 are 0 and `size` now
                 risk=size * self.sample.risk,
                 largest_loss=size * self.sample.largest_loss,
                 error_size=1.0,
@@ -697,7 +697,7 @@ def summarise_samples(samples: CheckedSamples, known_totals: Totals | None = Non
 
 
 def _fewer_draws(first: SampleSummary, second: SampleSummary) -> SampleSummary:
-    """The summary of samples with two kinds of clusters, from those by each kind: of each number of draws the smaller.
+    """Counts of samples and draws for two kinds of clusters, from those by each kind: the smaller numbers of draws.
 
     Of the largest cluster ratios the larger one counts. All other fields do not depend on clusters.
     """

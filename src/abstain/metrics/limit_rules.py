@@ -91,9 +91,10 @@ class RiskRule(LimitRule):
     ) -> Limits:
         """With few errors or few right samples, move the limits of the risk towards Jeffreys limits of a proportion.
 
-        `limits` are those of the risk, `spread.estimate`, at the two-sided `level`; the proportion is of as many draws
-        as give it this `variance`. Without few draws of either kind, and for losses other than 0/1, `limits` are
-        returned. `sample` counts the errors, the right samples and the independent draws.
+        `spread` is the estimated risk with its variance; `limits` are its limits at the two-sided `level`. The
+        proportion is of as many draws as give it this `variance` (hidden variance included, which few draws do not
+        show). Without few draws of either kind, and for losses other than 0/1, `limits` are returned. `sample` counts
+        the errors, the right samples and the independent draws.
         """
         few_share = _allowance_for_few(sample)  # from 0 to 1: how much the limits for few draws count
         if few_share == 0:
@@ -357,10 +358,11 @@ class PrecisionRule(LimitRule):
         share which is seen in so many draws that it varies as much as average precision does: a quantile of a Beta law,
         at the two-sided `level`.
 
-        `limits` are those of the metric whose estimate is `spread.estimate`; they are returned with enough hits, and
-        for losses other than 0/1. `variance` is not read: it is `spread.variance`, since this rule has no hidden
-        variance. Here `few_draws.variance_beyond_seen` returns what to add to it: the hits have a part of it, seen in
-        few independent draws, which is raised as if two more draws had each shown the largest variance of one draw.
+        `spread` is the estimate with its variance, `limits` are its limits, `sample` the counts behind it. The limits
+        are returned with enough hits, and for losses other than 0/1. `variance` is not read: it is `spread.variance`,
+        since this rule has no hidden variance. Here `few_draws.variance_beyond_seen` returns what to add to it: the
+        hits have a part of it, seen in few independent draws, which is raised as if two more draws had each shown the
+        largest variance of one draw.
         """
         if not sample.is_zero_one:
             return limits
@@ -424,8 +426,9 @@ class NormalisedAreaRule(LimitRule):
         `naurc_per_right_weight`. Below 16 draws of a kind `few_draws.variance_beyond_seen` returns by how much to raise
         the part of the variance that this kind makes up: as if two more draws had each shown that variance.
 
-        0 for losses other than 0/1, where the part of the variance that errors make up is not known (NaN), and where no
-        order is better than a random one.
+        `spread` is NAURC with its variance, `sample` the risk and the counts of draws behind it. 0 for losses other
+        than 0/1, where the part of the variance that errors make up is not known (NaN), and where no order is better
+        than a random one.
         """
         best_gain = _gain_of_best_order(sample.risk)
         if not sample.is_zero_one or math.isnan(spread.variance_from_errors) or best_gain <= 0:
@@ -487,8 +490,9 @@ class NormalisedAreaRule(LimitRule):
         for few right samples divide by it. Where it is not positive, as it is where nearly all samples are wrong and
         the difference rounds to 0, these limits are left out.
 
-        `limits` are those of NAURC, `spread.estimate`, at the two-sided `level`. `variance` is that of the estimate,
-        together with the hidden variance, which so few errors or right samples cannot show.
+        `spread` is NAURC with its variance, `sample` the risk and the counts of draws behind it; `limits` are those of
+        NAURC at the two-sided `level`. `variance` is that of the estimate, together with the hidden variance, which so
+        few errors or right samples cannot show.
         """
         naurc = spread.estimate
         low, high = limits

@@ -458,7 +458,7 @@ class OwnArea(Area):
         subtracts the mean influence. The derivative is `constant + slope * loss` for a sample of each row, up to a
         number that all samples share. Both come from the functions of the metric's definition, `self.metric.value` and
         `self.metric.influence`. `rows` must be the whole ranking: one row per distinct confidence, most confident
-        first; their losses are in units of `self.loss_unit`. `error_mass` is not read: all areas take the same
+        first; their losses were divided by `self.loss_unit`. `error_mass` is not read: all areas take the same
         arguments, and only `PrecisionArea` needs it.
         """
         metric = self.metric
