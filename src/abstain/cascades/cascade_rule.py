@@ -298,7 +298,8 @@ class Cascade(Promised):
         """
         columns = {"confidence": confidences, "logits": logits, "probs": probs}
         read = self._read_stages(columns, abstained, scores, units)
-        answering = self._find_answering_stage(read)  # the number of stages given where none of them answers
+        # index of the stage that answers each sample; the number of stages given where none of them answers
+        answering = self._find_answering_stage(read)
         stages_given = tuple(read)  # the first ones: this was checked
         later_stages = [name for name in self.stages_in_use if name not in stages_given]
         next_to_ask = later_stages[0] if later_stages else PERSON
@@ -412,6 +413,7 @@ class Cascade(Promised):
         if not isinstance(stages, Mapping) or set(stages) != set(self.names):
             names = ", ".join(map(str, stages)) or "none"
             raise InputError(f"Cascade.check: needs every stage ({', '.join(self.names)}), got {names}.")
+        # by kind of array, then by stage: each stage comes in one of the three
         columns: dict[str, dict[str, Any]] = {"confidence": {}, "logits": {}, "probs": {}}
         stage_losses = {}
         for name, entry in stages.items():
@@ -425,6 +427,7 @@ class Cascade(Promised):
             for kind, array in array_by_kind.items():
                 check_choice(title, "kind", kind, tuple(columns))
                 columns[kind][name] = array
+        # the checked confidences by stage; NaN where it gives no answer
         read = self._read_stages(columns, abstained, scores, units)
         answering = self._find_answering_stage(read)
         return LaterAnswers(
@@ -611,7 +614,9 @@ class Cascade(Promised):
     def _rules(self) -> dict[str, Any]:
         """Return each rule that a stored cascade must keep, as the message to show, and whether it keeps it.
 
-        Later rules look up every stage by name, so they are left out if a stage is missing.
+        `references` holds by stage in use some calibration confidences, falling, and how many samples lie at or above
+        each. `clusters` is the number of calibration clusters, `largest` the samples of the largest; both None without
+        clusters. Later rules look up every stage by name, so they are left out if a stage is missing.
         """
         least_loss, largest_loss = self.bounded  # the bounds of the losses
         feasible = self.feasible

@@ -15,8 +15,10 @@ def later_command(
 ) -> str:
     """Return a command line for later files of the stages: how they are read, then `action`.
 
-    Files are called later-NAME with the ending of the calibration file (.csv where that is not known). Without
-    `has_truth`, columns of right answers and grades are left out.
+    `names` are those of the stages, in their order. `origins` holds by stage the name of its calibration file (`data`)
+    and the command that was run, as far as they are known: later files are read by the options of that command. They
+    are called later-NAME with the ending of the calibration file (.csv where that is not known). Without `has_truth`,
+    columns of right answers and grades are left out.
     """
     files = []
     for name in names:

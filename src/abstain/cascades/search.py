@@ -358,7 +358,9 @@ class PolicyGrid:
         """
         total = np.zeros(self.shape)
         last_stage = len(self.shape) - 1
-        is_counted = self.data.is_counted  # None: the promise is about all answers
+        is_counted = (
+            self.data.is_counted
+        )  # masks by stage, then the person's; None: the promise is about all answers
         for stage in range(len(self.shape)):
             counts_by_bins = self._counts[stage]  # of samples, by the bins of the stages 0 ... `stage`
             if is_counted is not None:  # only the answers of this stage that the promise is about
@@ -598,6 +600,7 @@ def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: fl
     largest_size = float(data.largest_cluster)
     stakes = testing.ladder(int(cluster_of_sample.max()) + 1, risk, largest_weight=largest_size)
     for position, policy in enumerate(path):
+        # index of the stage that answers each sample, the number of stages for the person
         answering = find_answering_stage(data.confidences, grid.thresholds_of(policy))
         is_counted = data.is_answer_counted(answering).astype(np.float64)
         answers_by_cluster = np.bincount(cluster_of_sample, is_counted)

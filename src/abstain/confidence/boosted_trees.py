@@ -203,7 +203,8 @@ def _choose_questions(
     """Choose three questions, one after another, that lower the penalised loss most; return the numbers of their bins.
 
     `bin_of_value` holds the number of the bin of each row and column, shape (rows, columns). `slope` and `curvature`
-    are the first and second derivative of each row's loss, the first with its sign turned. If nothing divides the rows,
+    are the first and second derivative of each row's loss, the first with its sign turned. Each bin is also a question
+    about its column, but for those that `bins.is_question` excludes. If nothing divides the rows,
     an arbitrary question is returned, which adds nothing.
     """
     bin_count = len(bins.column)

@@ -199,10 +199,10 @@ def _has_joint_effects(table: InputTable) -> bool:
 
 
 def _combined_candidate(uses_shipped: bool, by_default: bool) -> Candidate:
-    """The combination of signals that needs no labels: the shipped weights, learned on other data, or the mean of
-    ranks.
+    """The combination of signals that needs no labels: the weights that come with the package, or the mean of ranks.
 
-    `by_default` says whether it is tried where the user names no candidates.
+    The shipped weights were learned on other data. `by_default` says whether it is tried where the user names no
+    candidates.
     """
 
     def fit(data: LearningData, profile: InputProfile) -> ConfidenceModel:

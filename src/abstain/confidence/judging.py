@@ -316,7 +316,8 @@ def is_clearly_lower(
     """Is the AURC of `confidence` below that of `reference` by at least half of the standard error of the difference?
 
     Both hold one confidence per row of `data`, the labelled rows; `fold` is the fold of each row, and `function` is
-    named in messages. AURC is compared within folds. A standard error that cannot be estimated counts as 0.
+    named in messages. AURC is compared within folds. A standard error that cannot be estimated counts as 0; with one of
+    0 the answer is True also if both are equal.
     """
     any_level = 0.95  # standard errors do not depend on it
     tests = judge(function, data, [reference, confidence], any_level, fold).tests

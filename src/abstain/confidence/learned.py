@@ -103,6 +103,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
         Pass every input that was there in learning; inputs that were not are ignored. Gaps (None, NaN) in signals and
         features are allowed. A level of a category that was not seen in learning adds nothing. Raises InputError if an
         input is missing as a whole, and warns (AbstainWarning) if inputs are distributed otherwise than in learning.
+        `model.profile` holds the names and distributions of the inputs in learning.
         """
         function = "LearnedConfidence"
         table = read_inputs(
@@ -219,9 +220,13 @@ class LearnedConfidence(_tables.Notebook, Stored):
         return _tables.make_frame(_tables.collect_columns(self.contributions, names), library)
 
     def tables(self) -> dict[str, dict[str, list[str]]]:
-        """The tables that the repr and the command line show, by caption: cells of text by column title."""
+        """The tables that the repr and the command line show, by caption: cells of text by column title.
+
+        Candidates were judged on rows that they were not fitted on; there are none if there were no labels. The one
+        that was kept has a star. Contributions are what each input adds, and may be empty.
+        """
         cells_by_caption = {}
-        if self.candidates:  # the baseline is the first, and is compared with nothing
+        if self.candidates:  # the first is the baseline, which is compared with nothing
             cells_by_caption[f"Out-of-fold AURC by candidate, {self.level:.0%} intervals"] = {
                 "candidate": [
                     result.name + (" *" if result.name == self.kept else "") for result in self.candidates

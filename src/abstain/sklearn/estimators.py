@@ -341,6 +341,9 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         `groups` and `clusters` hold one label per sample, or are None; `params` are the other keyword arguments of
         `fit`. Raises InputError unless exactly one of `risk` and `coverage` is set. Warns if no threshold could be
         certified. `X` holds the inputs, one row per sample. `y` holds the true classes or values, one per sample.
+
+        `cv` asks for one of three kinds of calibration: "prefit" (a fitted estimator, all samples calibrate), "folds"
+        (each sample is predicted by an estimator trained on the others), or "share" (a part of the samples calibrates).
         """
         name = type(self).__name__
         if (self.risk is None) == (self.coverage is None):
@@ -354,7 +357,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         calibration_arguments = arguments  # of the samples that the threshold is chosen on
         if self._calibration_kind() == "prefit":
             self._use_prefit_estimator()
-            samples = self._measure(X, y)
+            samples = self._measure(X, y)  # losses and confidences
         elif self._calibration_kind() == "folds":
             samples = self._fit_out_of_fold(X, y, arguments)
         else:

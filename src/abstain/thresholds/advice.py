@@ -118,9 +118,9 @@ def advise(
 
     For a target that could not be certified. `risk` is that target, scaled to [0, 1]; `method` is "sgr" (a binary
     search over ranks, which takes no clusters) or "ltt" (tests from few accepted samples to many). `calibration` holds
-    the samples, most confident first, with losses scaled to [0, 1]. `delta` is the probability with which the promise
-    may fail. For a promise about some samples only, `calibration` holds these alone, and `counted_share` is their share
-    of all samples; the number that is advised is one of all samples.
+    the samples, most confident first (`ranked`), with losses scaled to [0, 1]. `delta` is the probability with which
+    the promise may fail. For a promise about some samples only, `calibration` holds these alone, and `counted_share` is
+    their share of all samples; the number that is advised is one of all samples.
 
     The smallest risk that can be certified is the same for all smaller targets, and the number of samples for a smaller
     target is at least that for a larger one.

@@ -265,7 +265,8 @@ def _p_values_by_clusters(
     """P-value of "the requirement is broken" at each threshold in `value`, from the clusters with these numbers.
 
     The samples must have clusters. A sample that the promise is not about has exactly the target, `requirement.risk`,
-    as its loss in `requirement.all_samples`, so that it adds nothing to the sum of its cluster.
+    as its loss in `requirement.all_samples`, so that it adds nothing to the sum of its cluster. `heaviest_cluster_mass`
+    is the total weight of the heaviest cluster.
     """
     clusters = requirement.all_samples.clusters
     assert clusters is not None  # for type checkers
@@ -287,7 +288,7 @@ def sgr(calibration: Calibration, risk: float, delta: float) -> Selection:
 
     Three things differ from the published algorithm: errors are counted, not rounded from a mean; only a threshold
     whose own bound holds is returned; and what is bounded is what is deployed (whole blocks of equal confidences).
-    `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
+    `calibration` holds the samples, most confident first (`ranked`), with losses scaled to [0, 1].
     """
     test_count = max(1, math.ceil(math.log2(calibration.n)))
     test_level = delta / test_count
@@ -318,8 +319,8 @@ def _choose_largest_allowed(
 
     There is one candidate for each distinct confidence, most confident first: `block_stops` holds how many samples have
     at least that confidence, `is_allowed` whether it may be chosen. The threshold is the smallest confidence accepted:
-    no test has examined the gap below it. `calibration` holds the samples, most confident first, with losses scaled to
-    [0, 1].
+    no test has examined the gap below it. `calibration` holds the samples, most confident first (`ranked`), with losses
+    scaled to [0, 1].
     """
     rows = np.linspace(0, len(block_stops) - 1, TABLE_ROWS).astype(np.int64)
     # the one to choose, which must be in the table; may be none
@@ -350,7 +351,7 @@ def conformal(calibration: Calibration, risk: float) -> Selection:
     all samples, and r is `risk`, scaled to [0, 1]. The total loss only grows as more samples are accepted, so no
     multiple testing is needed. What is bounded is a mean over calibration sets as well as over later samples. With
     clusters, each contributes :math:`(S_{t,c} - r n_c) / \text{largest}`, which lies between -r and 1 - r. Samples must
-    be unweighted. `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
+    be unweighted. `calibration` holds the samples, most confident first (`ranked`), with losses scaled to [0, 1].
     """
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     accepted_loss = calibration.ranked.accepted_loss[block_stops]
@@ -373,8 +374,8 @@ def at_coverage(calibration: Calibration, coverage: float, delta: float | None) 
     probability 1 - delta (by clusters where there are clusters).
 
     The coverage of `g >= g_(k)`, k-th largest of n, is at least Beta(k, n - k + 1) distributed, ties or not. If no
-    threshold is certain to cover enough, everything is accepted. `calibration` holds the samples, most confident first,
-    with losses scaled to [0, 1].
+    threshold is certain to cover enough, everything is accepted. `calibration` holds the samples, most confident first
+    (`ranked`), with losses scaled to [0, 1].
     """
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     if delta is None:
@@ -398,7 +399,8 @@ def _least_count_by_clusters(clusters: ClusteredSamples, coverage: float, delta:
 
     A few clusters, drawn at random, propose thresholds. Each is tested on the other clusters at level delta, by a bet
     against "the rejected share is above 1 - coverage". Thresholds rise until one fails, so no correction is needed.
-    With a single cluster there is no other to test on, and the result is infinity.
+    With a single cluster there is no other to test on, and the result is infinity. `heaviest_cluster_mass` is the total
+    weight of the heaviest cluster.
     """
     pilot = _draw_pilot(clusters)
     if not len(pilot.test_cluster_numbers):  # numbers of the clusters to test on
@@ -425,8 +427,8 @@ def cheapest(calibration: Calibration, rejection_cost: float) -> Selection:
     """Choose the threshold with the least loss of accepted samples plus `rejection_cost` for each rejected one.
 
     The cost is scaled as the losses are. Among equals the largest coverage is chosen. If rejecting everything is
-    cheapest, there is no threshold. `calibration` holds the samples, most confident first, with losses scaled to [0,
-    1]; `accepted_loss[k]` and `accepted_mass[k]` are the summed loss and weight of the k most confident.
+    cheapest, there is no threshold. `calibration` holds the samples, most confident first (`ranked`), with losses
+    scaled to [0, 1]; `accepted_loss[k]` and `accepted_mass[k]` are the summed loss and weight of the k most confident.
     """
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     count = np.append(0, block_stops)  # 0: everything is rejected

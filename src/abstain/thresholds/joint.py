@@ -395,6 +395,7 @@ class JointThreshold(JointRule, Stored):
         """
         function = "JointThreshold.check"
         columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
+        # the cut knows the score of the rule, and raises for numbers that cannot be compared with its threshold
         confidences = self.cut.read(function, **columns, score=score)
         predictions = None if logits is None and probs is None else predicted_classes(logits, probs)
         # all promises of a series share its memory of clusters
@@ -434,13 +435,13 @@ class JointThreshold(JointRule, Stored):
         """
         names = list(self.promises)
         loss_by_name = losses_by_promise(function, losses, names)
-        # each promise is about the samples that are predicted as one class
+        # without masks of the user: each promise is about the samples that are predicted as one class
         if self.by_class and among is None:
             among = masks_of_classes(function, names, predictions)
         masks = membership_masks(function, among, names, len(confidences.values))
         to_check = {}
         for name, threshold in self.promises.items():
-            is_about_all = self.counted[name].is_about_all
+            is_about_all = self.counted[name].is_about_all  # as in calibration
             if (masks[name] is None) != is_about_all:  # a mask of None: about all samples
                 rule = "is about some samples only" if masks[name] is None else "is about all samples"
                 raise InputError(
@@ -656,6 +657,7 @@ class JointGroupThresholds(GroupThresholds):
             promises = rule.promises_to_check(
                 function,
                 losses={name: np.asarray(to_host(loss))[rows] for name, loss in loss_by_name.items()},
+                # those of this group, unchanged; the rule's cut raises if they cannot be compared with its threshold
                 confidences=rule.cut.refuse_incomparable(function, confidences.take(rows)),
                 predictions=None if predictions is None else predictions[rows],
                 among=masks_of_group,

@@ -67,9 +67,9 @@ class PromiseBasis:
     def of(cls, calibration: Calibration) -> PromiseBasis:
         """Describe calibration data.
 
-        `calibration` holds the samples, most confident first, with losses scaled to [0, 1]. The heaviest sample and the
-        heaviest cluster are both stated as multiples of the mean weight of a sample: without weights, the heaviest
-        cluster is the number of samples in the largest one.
+        `calibration` holds the samples, most confident first (`ranked`), with losses scaled to [0, 1]. The heaviest
+        sample and the heaviest cluster are both stated as multiples of the mean weight of a sample: without weights,
+        the heaviest cluster is the number of samples in the largest one.
         """
         weight = calibration.ranked.weight
         heaviest_cluster = None
@@ -95,7 +95,9 @@ def write_guarantee(
     writing the sentence again, so changing a word makes stored rules unreadable.
 
     A cost, the method "empirical" and a coverage with sample weights only describe the calibration data. A risk is
-    certified by tests (methods "ltt" and "sgr"), or bounded on average by conformal risk control ("crc").
+    certified by tests (methods "ltt" and "sgr"), or bounded on average by conformal risk control ("crc"). In `basis`,
+    `heaviest_sample` and `heaviest_cluster` are the largest weight of a sample and of a cluster over the mean weight of
+    a sample, None without weights and without clusters.
     """
     form, target, delta, method = goal
     has_weights = basis.heaviest_sample is not None
@@ -152,7 +154,9 @@ _NOTES_ON_TESTED_RISK = (None, "No threshold can be certified at this risk and d
 def write_note(goal: Goal, basis: PromiseBasis, feasible: bool) -> str | None:
     """Write a remark on how the threshold was chosen, or on why there is none; None if there is nothing to say.
 
-    `goal` is what was asked for, `basis` describes the calibration data, `feasible` says whether there is a threshold.
+    `goal` is what was asked for: its `form` is "risk", "coverage" or "cost", its `method` "ltt", "sgr", "crc" or
+    "empirical". `basis` describes the calibration data: `heaviest_sample` is None without sample weights, `out_of_fold`
+    says that predictions came from other models than the one deployed. `feasible` says whether there is a threshold.
     """
     if basis.out_of_fold:
         return OUT_OF_FOLD

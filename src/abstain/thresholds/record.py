@@ -242,8 +242,8 @@ def promise_lines(threshold: Threshold) -> list[str]:
 
     `guarantee` is the full sentence, None if nothing is promised. `evidence` says what the promise rests on:
     `heaviest_sample` is None without sample weights, `zero_one` says that the loss takes only the two values `bounded`.
-    `form` is "risk" or "coverage", and `target` how much of it is promised. `clusters` is the number of calibration
-    clusters, None without clusters.
+    `form` is "risk" or "coverage", and `target` how much of it is promised; `method` "crc" bounds a mean over
+    calibration sets. `clusters` is the number of calibration clusters, None without clusters.
     """
     if threshold.guarantee is None:
         return ["None: this rule promises nothing."]
@@ -332,8 +332,9 @@ def _data_lines(threshold_of_group: dict[Any, Threshold], origin: Origin, delta:
 
     All groups share the same request; the only key is `NO_GROUP` if there are no groups. `delta` is that of all groups
     together. `origin` names the score, the loss, the file and the command behind the rules; what is not known is None,
-    and left out of the list. `bounded` are the bounds of the loss. `clusters` is the number of calibration clusters,
-    `largest` the samples of the largest; both None without clusters.
+    and left out of the list. `form`, `target` and `method` are what was asked for; a `cut` with a `learned_name` is
+    that of a learned confidence. `bounded` are the bounds of the loss. `clusters` is the number of calibration
+    clusters, `largest` the samples of the largest; both None without clusters.
     """
     first = next(iter(threshold_of_group.values()))
     low, high = first.bounded

@@ -308,6 +308,7 @@ class Threshold(Promised):
         `units`: "plain" for the number people know, "key" for what `abstain.scores` returns. Another `score`, another
         number of classes, values that cannot be of this score, and a precision too coarse for this threshold are
         refused. A rule for a learned confidence needs its values and, as `score`, that confidence: another is refused.
+        The rule's `cut` reads the confidences and compares them with the threshold `value`.
 
         >>> from abstain import select_threshold
         >>> t = select_threshold([0, 0, 1], [0.9, 0.8, 0.1], risk=0.2, method="empirical")
@@ -561,7 +562,9 @@ class Threshold(Promised):
         `form` is "risk", "coverage" or "cost", and `target` how much of it was asked for; `bounded` are the bounds of
         the losses. `evidence` says what the promise rests on besides the number of samples. `cut` holds the score of
         the confidences and their unit, `cut.source`. `origin`, None if the score is not known, holds the score too, and
-        in `origin.plain` the threshold as the number that people know.
+        in `origin.plain` the threshold as the number that people know. `clusters` is the number of calibration
+        clusters, None without clusters; `advice` says what would be feasible, None where there is a threshold. `method`
+        is "ltt", "sgr", "crc" or "empirical".
         """
         goal = Goal(form=self.form, target=self.target, delta=self.delta, method=self.method)
         promise = None
@@ -620,7 +623,10 @@ class Threshold(Promised):
         return drawn
 
     def _facts(self) -> dict[str, str]:
-        """Return by heading what was asked for and, if there is a threshold, its coverage and risk."""
+        """Return by heading what was asked for and, if there is a threshold, its coverage and risk.
+
+        `form` is "risk", "coverage" or "cost", `target` how much of it was asked for, and `method` by what.
+        """
         request = {"asked for": f"{self.form} = {self.target:g}, method {self.method}"}
         if self.value is None:  # no threshold keeps the promise
             return request
@@ -779,6 +785,7 @@ class GroupThresholds(Stored, _tables.Notebook):
                 to_check[group] = PromiseToCheck(
                     rule,
                     loss=losses[rows],
+                    # those of this group, unchanged; the cut raises if they cannot be compared with the threshold
                     confidences=rule.cut.refuse_incomparable(name, confidences.take(rows)),
                     clusters=None if cluster_labels is None else cluster_labels[rows],
                 )
@@ -821,8 +828,8 @@ class GroupThresholds(Stored, _tables.Notebook):
     def _rules(self) -> dict[str, Any]:
         """Return each rule that stored thresholds must keep, as the message to show, and whether they keep it.
 
-        `cut` holds the score of a threshold's confidences (None: the user's own), the form they came in and the number
-        of classes (None without class scores).
+        `cut` holds the score of a threshold's confidences (None: the user's own), the form they came in (`source`) and
+        the number of classes (None without class scores).
         """
         total_delta = sum(threshold.delta for threshold in self.thresholds.values())
         cuts = [threshold.cut for threshold in self.thresholds.values()]

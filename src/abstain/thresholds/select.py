@@ -626,7 +626,7 @@ def _choose(calibration: Calibration, goal: Goal) -> choosing.Selection:
 
     `goal.form` is "risk", "coverage" or "cost", `goal.method` "ltt", "sgr", "crc" or "empirical"; a cost has one method
     only, whichever is named. A coverage is certified only by method "ltt" without weights; otherwise it is that of the
-    calibration data. `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
+    calibration data. `calibration` holds the samples, most confident first (`ranked`), with losses scaled to [0, 1].
     """
     if goal.form == "coverage":
         is_certain = goal.method == "ltt" and calibration.ranked.weight is None
@@ -649,10 +649,10 @@ def _select(
     """Choose a threshold and describe it: its promise, its coverage and risk, and the data behind it.
 
     `goal` is what was asked for: its `form` is "risk", "coverage" or "cost", its `target` how much of it, a risk on the
-    user's scale. `calibration` holds the samples, most confident first, with losses scaled to [0, 1]. `confidences` are
-    the calibration confidences as the user gave them, of all groups if there are groups; they give unit and precision.
-    `origin` says how the confidences were made, None if not known. Raises InputError for a risk that is not between the
-    bounds of the loss.
+    user's scale. `calibration` holds the samples, most confident first (`ranked`), with losses scaled to [0, 1].
+    `confidences` are the calibration confidences as the user gave them, of all groups if there are groups; they give
+    unit and precision. `origin` says how the confidences were made, None if not known. Raises InputError for a risk
+    that is not between the bounds of the loss.
     """
     if goal.form == "risk":
         # the same risk as a float, still on the user's scale
@@ -680,7 +680,7 @@ def _describe(
 
     `goal` is on the user's scale, `choice` what was chosen by it, `advice` what to do if nothing could be.
     `confidences` are the calibration confidences as the user gave them; `origin` says how they were made, None if not
-    known. `calibration` holds the samples, most confident first, with losses scaled to [0, 1].
+    known. `calibration` holds the samples, most confident first (`ranked`), with losses scaled to [0, 1].
 
     Besides the threshold itself the result holds what later uses need: `table`, all thresholds that were looked at;
     `reference`, a summary of the calibration confidences, with which those of later data are compared; and in `origin`
@@ -755,9 +755,9 @@ def _count_equal_draws(calibration: Calibration) -> float:
 def _limit_risk(calibration: Calibration, accepted_count: int | None, delta: float) -> float | None:
     """Return an upper limit of the risk, at level 1 - delta, for a threshold that was fixed beforehand.
 
-    The limit is on the user's scale. `calibration` holds the samples, most confident first, with losses scaled to [0,
-    1], of which the threshold accepts the first `accepted_count`. None if that is None (there is no threshold), and
-    with weights or clusters, for which none is computed.
+    The limit is on the user's scale. `calibration` holds the samples, most confident first (`ranked`), with losses
+    scaled to [0, 1], of which the threshold accepts the first `accepted_count`. None if that is None (there is no
+    threshold), and with weights or clusters, for which none is computed.
     """
     ranked = calibration.ranked
     if accepted_count is None or ranked.weight is not None or calibration.clusters is not None:
