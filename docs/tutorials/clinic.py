@@ -1,11 +1,17 @@
-# %% [markdown] # A clinical classifier: groups, patients, a record and a monitor For a clinician or a hospital's
-# engineer: a model reads images, and below some confidence a person must look. - **You have** cases with the model's
-# answer, its confidence and the truth: some patients with several images, some groups of patients that are harder. -
-# **You want** a rule that the ethics board can read, that holds in every group, and that tells you when it stops to
-# hold. - **You do**: see what a small set can promise, take patients as what is drawn, give every group its own
-# threshold, file the decision, and check it month by month. The first part uses real data that come with scikit-learn:
-# 569 breast biopsies from Wisconsin. They have one row per patient and no groups, so the rest is a **simulation**, and
-# says so: patients with several mammograms, in two age groups. No number on this page is a medical result.
+# %% [markdown]
+# # A clinical classifier: groups, patients, a record and a monitor
+#
+# For a clinician or a hospital's engineer: a model reads images, and below some confidence a person must look.
+#
+# - **You have** cases with the model's answer, its confidence and the truth: some patients with several images, some
+#   groups of patients that are harder.
+# - **You want** a rule that the ethics board can read, that holds in every group, and that tells you when it stops to hold.
+# - **You do**: see what a small set can promise, take patients as what is drawn, give every group its own threshold, file
+#   the decision, and check it month by month.
+#
+# The first part uses real data that come with scikit-learn: 569 breast biopsies from Wisconsin. They have one row per
+# patient and no groups, so the rest is a **simulation**, and says so: patients with several mammograms, in two age groups.
+# No number on this page is a medical result.
 
 # %%
 from datetime import UTC, datetime
@@ -19,8 +25,11 @@ from sklearn.preprocessing import StandardScaler
 
 import abstain
 
-# %% [markdown] ## What can 285 biopsies promise? Half of the biopsies train the model, the other half choose the
-# threshold: a guarantee needs cases that were not used for training.
+# %% [markdown]
+# ## What can 285 biopsies promise?
+#
+# Half of the biopsies train the model, the other half choose the threshold: a guarantee needs cases that were not used for
+# training.
 
 # %%
 data = load_breast_cancer()
@@ -45,9 +54,11 @@ for risk in (0.005, 0.02, 0.05):  # the error rate that is acceptable among the 
     else:
         print(f"At most {risk:.1%} errors: no threshold. {threshold.advice}")
 
-# %% [markdown] A small set can promise little, however good the model is: if all of 100 answers are right, the error
-# rate may still be 3%. The advice says how many cases the promise would need. Physicians ask for sensitivity and
-# predictive values. `clinical_table` has them for the answered cases, with intervals:
+# %% [markdown]
+# A small set can promise little, however good the model is: if all of 100 answers are right, the error rate may still be
+# 3%. The advice says how many cases the promise would need.
+#
+# Physicians ask for sensitivity and predictive values. `clinical_table` has them for the answered cases, with intervals:
 
 # %%
 clinical = abstain.clinical_table(
@@ -62,9 +73,11 @@ for place, name in enumerate(("all answered", "at most 5% errors")):
         )
         print(f"  {measure:<12} {value:.1%} [{low:.1%}, {high:.1%}]")
 
-# %% [markdown] ## A screening programme (simulated) 3,000 women, each with one to five mammograms. Images of one woman
-# are alike: if the model is misled by her tissue once, it is misled again. In women under 50 the tissue is denser, and
-# the model's signal weaker.
+# %% [markdown]
+# ## A screening programme (simulated)
+#
+# 3,000 women, each with one to five mammograms. Images of one woman are alike: if the model is misled by her tissue once,
+# it is misled again. In women under 50 the tissue is denser, and the model's signal weaker.
 
 
 # %%
@@ -122,8 +135,9 @@ table = abstain.evaluate(
 )
 print(table)
 
-# %% [markdown] A threshold for all would be too low for one group: the promise would hold on average, and be broken for
-# the younger women. So each group gets its own, and both promises hold together with probability 90%.
+# %% [markdown]
+# A threshold for all would be too low for one group: the promise would hold on average, and be broken for the younger women.
+# So each group gets its own, and both promises hold together with probability 90%.
 
 # %%
 common = abstain.select_threshold(
@@ -155,8 +169,11 @@ for group in ("50 and over", "under 50"):
 ax = abstain.RiskCoverageDisplay.from_curves(curves).plot(size=(6.4, 3.4))
 _ = ax.axhline(0.02, color="0.45", linewidth=1)
 
-# %% [markdown] ## File the decision The record is a page of plain text for people who were not there: the rule, the
-# promise, the data, what is assumed, what voids it and how to check it.
+# %% [markdown]
+# ## File the decision
+#
+# The record is a page of plain text for people who were not there: the rule, the promise, the data, what is assumed, what
+# voids it and how to check it.
 
 # %%
 rules.save("mammograms.json")
@@ -165,9 +182,11 @@ record = abstain.decision_record(
 )
 print(record.partition("## The data")[0])  # the first half of the page
 
-# %% [markdown] ## Watch it Each month the biopsies of earlier cases come back. From the fifth month on, a new scanner
-# weakens the signal (simulated). `check` may be called every month, for years: the whole series raises a false alarm
-# with probability at most 10%.
+# %% [markdown]
+# ## Watch it
+#
+# Each month the biopsies of earlier cases come back. From the fifth month on, a new scanner weakens the signal (simulated).
+# `check` may be called every month, for years: the whole series raises a false alarm with probability at most 10%.
 
 # %%
 deployed = abstain.load_rule("mammograms.json")
@@ -190,10 +209,16 @@ for month in range(1, 9):
     error_rate = new["wrong"][accepted].mean()
     print(f"month {month}: {error_rate:.2%} of the answered are wrong; alarm: {alarms}")
 
-# %% [markdown] ## What it says, and what it does not say - It says: of the images answered in each age group, at most
-# 2% are wrong, for women like those who were studied. - It does not say which error is worse. A missed cancer and a
-# false alarm count the same here; give your own losses to `select_threshold` (`bounded=`), or promise several things at
-# once ([how](../ship.md)). - It does not hold for a hospital that was not studied, nor for a new scanner. The check
-# finds such a change after some labels, not before. - Labels that come only for some cases (only for women who were
-# called back) make every number on this page wrong. See [weights](../ship.md). Next: [when should the model not
-# answer](../ship.md), [does the guarantee still hold](../monitoring.md), [clinical numbers](../clinical.md).
+# %% [markdown]
+# ## What it says, and what it does not say
+#
+# - It says: of the images answered in each age group, at most 2% are wrong, for women like those who were studied.
+# - It does not say which error is worse. A missed cancer and a false alarm count the same here; give your own losses to
+#   `select_threshold` (`bounded=`), or promise several things at once ([how](../ship.md)).
+# - It does not hold for a hospital that was not studied, nor for a new scanner. The check finds such a change after some
+#   labels, not before.
+# - Labels that come only for some cases (only for women who were called back) make every number on this page wrong. See
+#   [weights](../ship.md).
+#
+# Next: [when should the model not answer](../ship.md), [does the guarantee still hold](../monitoring.md),
+# [clinical numbers](../clinical.md).

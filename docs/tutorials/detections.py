@@ -1,11 +1,17 @@
-# %% [markdown] # Detections: precision, recall, and a threshold for each class For an engineer with a detector that
-# proposes boxes with scores. Somebody must choose the score from which boxes count. - **You have** the boxes with their
-# scores and classes, and for each box whether a true box of its class overlaps with it. - **You want** a precision that
-# you can promise, in every class. - **You do**: take a box as a sample (the loss is 1 if it is wrong, the confidence is
-# its score) and an image as what is drawn. If `ABSTAIN_DATA` is a folder with `beyond/`, these are the boxes with a
-# score of at least 0.3 that two networks find on the 5,000 images of COCO val2017 (IoU of at least 0.60;
-# calibration-framework, Apache-2.0; annotations CC BY 4.0). Otherwise boxes are simulated, and your numbers will differ
-# from those on this page. The first line of output says which data were used.
+# %% [markdown]
+# # Detections: precision, recall, and a threshold for each class
+#
+# For an engineer with a detector that proposes boxes with scores. Somebody must choose the score from which boxes count.
+#
+# - **You have** the boxes with their scores and classes, and for each box whether a true box of its class overlaps with it.
+# - **You want** a precision that you can promise, in every class.
+# - **You do**: take a box as a sample (the loss is 1 if it is wrong, the confidence is its score) and an image as what is
+#   drawn.
+#
+# If `ABSTAIN_DATA` is a folder with `beyond/`, these are the boxes with a score of at least 0.3 that two networks find on
+# the 5,000 images of COCO val2017 (IoU of at least 0.60; calibration-framework, Apache-2.0; annotations CC BY 4.0).
+# Otherwise boxes are simulated, and your numbers will differ from those on this page. The first line of output says which
+# data were used.
 
 # %%
 import os
@@ -83,9 +89,12 @@ for name, found in boxes.items():
         interval = f"{area.estimate:.4f} [{area.low:.4f}, {area.high:.4f}]"
         print(f"{name:<13} AURC {interval}, {unit} as draws")
 
-# %% [markdown] ## Precision, recall, F1 `precision_recall` gives what people who detect report, with intervals by
-# image. The recall is relative to the true boxes that the network finds with a score of at least 0.3. To count the
-# others, add a row for each, right and with a confidence of 0.
+# %% [markdown]
+# ## Precision, recall, F1
+#
+# `precision_recall` gives what people who detect report, with intervals by image. The recall is relative to the true boxes
+# that the network finds with a score of at least 0.3. To count the others, add a row for each, right and with a confidence
+# of 0.
 
 # %%
 print("               coverage  precision             recall                F1")
@@ -103,8 +112,8 @@ for name, found in boxes.items():
         coverage = f"{entries['coverage'].estimate:.2f}"
         print(f"  {threshold:<12} {coverage:<9} {'  '.join(cells)}")
 
-# %% [markdown] The same score means different things for different networks. Compare networks at a coverage or by a
-# curve, not at a score:
+# %% [markdown]
+# The same score means different things for different networks. Compare networks at a coverage or by a curve, not at a score:
 
 # %%
 # Share of wrong boxes among the accepted, against coverage: two networks
@@ -117,9 +126,11 @@ _ = ax.set(
     xlabel="coverage (share of the boxes with a score of at least 0.3)",
 )
 
-# %% [markdown] ## A threshold for each class, with a guarantee One threshold for all classes is too low for some and
-# too high for others. This promises a precision of at least 65% in each of six classes, all at once with probability
-# 90%, for whole images:
+# %% [markdown]
+# ## A threshold for each class, with a guarantee
+#
+# One threshold for all classes is too low for some and too high for others. This promises a precision of at least 65% in
+# each of six classes, all at once with probability 90%, for whole images:
 
 # %%
 for name, found in boxes.items():
@@ -141,11 +152,15 @@ for name, found in boxes.items():
             verdict += f" precision {1 - rule.risk:.2f}"
         print(f"  {label:<8} {rule.n:6,} boxes: {verdict}")
 
-# %% [markdown] The worst class comes first. Where it says none, the boxes do not prove the promise, whatever precision
-# they show: there are few boxes, several in one image, and a sixth of the 10% for each class. The precision in the
-# table is that of these boxes; the promise is about later images. ## Does the promise hold on other images? Half of the
-# images choose the threshold for people (second network), the other half check it, in 20 random splits. At most about
-# two of twenty may fail.
+# %% [markdown]
+# The worst class comes first. Where it says none, the boxes do not prove the promise, whatever precision they show: there
+# are few boxes, several in one image, and a sixth of the 10% for each class. The precision in the table is that of these
+# boxes; the promise is about later images.
+#
+# ## Does the promise hold on other images?
+#
+# Half of the images choose the threshold for people (second network), the other half check it, in 20 random splits. At most about two of
+# twenty may fail.
 
 # %%
 found = list(boxes.values())[1]

@@ -1,11 +1,16 @@
-# %% [markdown] # Forecasts: which ones can be used? For somebody who gets forecasts of a number, each with an interval,
-# and may leave those that are too uncertain. - **You have** forecasts with the model's own interval, and what came true
-# later. - **You want** to know which model knows when it is right, and a rule for which forecasts to use. - **You do**:
-# make one loss and one confidence of each forecast. Everything else works as for classes. If `ABSTAIN_DATA` is a folder
-# with `beyond/flusight.parquet`, these are the weekly hospital admissions for influenza in 53 US locations, forecast by
-# eight models of the CDC's FluSight hub (MIT licence) from October 2023 to May 2026: the forecasts that all eight made,
-# for the current week and up to three weeks ahead. Otherwise a simulation of three models takes their place, and your
-# numbers will differ from those on this page. The first line of output says which data were used.
+# %% [markdown]
+# # Forecasts: which ones can be used?
+#
+# For somebody who gets forecasts of a number, each with an interval, and may leave those that are too uncertain.
+#
+# - **You have** forecasts with the model's own interval, and what came true later.
+# - **You want** to know which model knows when it is right, and a rule for which forecasts to use.
+# - **You do**: make one loss and one confidence of each forecast. Everything else works as for classes.
+#
+# If `ABSTAIN_DATA` is a folder with `beyond/flusight.parquet`, these are the weekly hospital admissions for influenza in 53
+# US locations, forecast by eight models of the CDC's FluSight hub (MIT licence) from October 2023 to May 2026: the forecasts
+# that all eight made, for the current week and up to three weeks ahead. Otherwise a simulation of three models takes their
+# place, and your numbers will differ from those on this page. The first line of output says which data were used.
 
 # %%
 import os
@@ -90,17 +95,21 @@ print(
     f"{len(truth):,} forecasts of {len(median)} models, {places} locations, {weeks} weeks"
 )
 
-# %% [markdown] ## One loss, one confidence - **Loss**: the absolute error on the log scale, |log(1 + median) - log(1 +
-# truth)|. An error of 0.69 is a factor of two. - **Confidence**: minus the width of the model's own 95% interval, on
-# the same scale.
+# %% [markdown]
+# ## One loss, one confidence
+#
+# - **Loss**: the absolute error on the log scale, |log(1 + median) - log(1 + truth)|. An error of 0.69 is a factor of two.
+# - **Confidence**: minus the width of the model's own 95% interval, on the same scale.
 
 # %%
 loss = {model: np.abs(median[model] - truth) for model in median}
 confidence = {model: -width[model] for model in median}
 
-# %% [markdown] ## Which model knows when it is right? Forecasts of one location share their errors, and so do forecasts
-# of one week: when the season turns, all states are wrong together. With `clusters=[location, week]` both are taken
-# into account.
+# %% [markdown]
+# ## Which model knows when it is right?
+#
+# Forecasts of one location share their errors, and so do forecasts of one week: when the season turns, all states are wrong
+# together. With `clusters=[location, week]` both are taken into account.
 
 # %%
 ranking = abstain.compare(
@@ -120,11 +129,15 @@ for contestant in ranking.contestants:
 curve_panel, difference_panel = ranking.plot_panels(size=(7.0, 3.4))
 _ = curve_panel.set_ylabel("mean error of the accepted")
 
-# %% [markdown] AURC is the mean error over all coverages; lower is better, and models that share a letter cannot be
-# told apart. The order by AURC is not the order by mean error ("all"): UMass-flusion and the ensemble have nearly the
-# same mean error, but UMass-flusion knows better which of its forecasts are good. UM-DeepOutbreak is *worse* on its
-# surest half than on all forecasts: the widths of its intervals mislead. ## How many draws are there? The same
-# difference, the ensemble minus the baseline, with each idea of what is drawn:
+# %% [markdown]
+# AURC is the mean error over all coverages; lower is better, and models that share a letter cannot be told apart. The order
+# by AURC is not the order by mean error ("all"): UMass-flusion and the ensemble have nearly the same mean error, but
+# UMass-flusion knows better which of its forecasts are good. UM-DeepOutbreak is *worse* on its surest half than on all
+# forecasts: the widths of its intervals mislead.
+#
+# ## How many draws are there?
+#
+# The same difference, the ensemble minus the baseline, with each idea of what is drawn:
 
 # %%
 pair = ("simulated B", "simulated C")
@@ -149,10 +162,15 @@ for name, clusters in kinds.items():
         f"{name:<20} {difference.difference:.3f} {interval}  p = {difference.p_value:.0e}"
     )
 
-# %% [markdown] The difference is real either way. But without clusters its interval is far too narrow: there are as
-# many draws as weeks, not as forecasts. ## A threshold with a guarantee An unbounded loss has no guarantee, so bound
-# it: clip the error at 1, or count the forecasts that are off by more than a factor of two. Here for forecasts of the
-# current week by the best model of the ranking, promised with 95%:
+# %% [markdown]
+# The difference is real either way. But without clusters its interval is far too narrow: there are as many draws as
+# weeks, not as forecasts.
+#
+# ## A threshold with a guarantee
+#
+# An unbounded loss has no guarantee, so bound it: clip the error at 1, or count the forecasts that are off by more than a
+# factor of two. Here for forecasts of the current week by the best model of the
+# ranking, promised with 95%:
 
 # %%
 best, now = ranking.names[0], horizon == 0
@@ -171,12 +189,15 @@ for name, bounded_loss, risk in promises:
     verdict = f"{shares['forecasts']} by forecasts, {shares['weeks']} by weeks"
     print(f"{name}, at most {risk}: use {verdict}")
 
-# %% [markdown] The first number treats the forecasts of one week as independent, and its promise is not valid. With
-# whole weeks as draws, a few dozen weeks can promise only what even the worst weeks keep. Choose the unit that your
-# next data will be drawn in. ## A regressor that abstains `SelectiveRegressor` wraps any scikit-learn regressor. Here a
-# linear regression combines the medians of all models, and a random forest predicts its error from medians and widths.
-# It is fitted on the earlier forecasts, uses the half with the smallest predicted errors, and is tried on the later
-# ones.
+# %% [markdown]
+# The first number treats the forecasts of one week as independent, and its promise is not valid. With whole weeks as draws,
+# a few dozen weeks can promise only what even the worst weeks keep. Choose the unit that your next data will be drawn in.
+#
+# ## A regressor that abstains
+#
+# `SelectiveRegressor` wraps any scikit-learn regressor. Here a linear regression combines the medians of all models, and a
+# random forest predicts its error from medians and widths. It is fitted on the earlier forecasts, uses the half with the
+# smallest predicted errors, and is tried on the later ones.
 
 # %%
 features = np.column_stack([*median.values(), *width.values(), horizon])
@@ -197,7 +218,11 @@ for name, rows in (("all", np.full(len(used), True)), ("used", used), ("left", ~
     errors = f"mean error {mean_error:.3f}, off by a factor of two {twofold:.1%}"
     print(f"{name:<5} {rows.mean():4.0%}  {errors}")
 
-# %% [markdown] ## What it says, and what it does not say - `coverage=0.5` promises a share, nothing about the error.
-# With `risk=0.2, tolerance=np.log(2), clusters=made` the same regressor may well abstain from everything: half of its
-# weeks calibrate it, and some dozens of draws prove little. - A season is not drawn from the seasons before it. Every
-# interval here is about weeks *like these*. Next: [how sure are you](../how-sure.md), [ship a threshold](../ship.md).
+# %% [markdown]
+# ## What it says, and what it does not say
+#
+# - `coverage=0.5` promises a share, nothing about the error. With `risk=0.2, tolerance=np.log(2), clusters=made` the same
+#   regressor may well abstain from everything: half of its weeks calibrate it, and some dozens of draws prove little.
+# - A season is not drawn from the seasons before it. Every interval here is about weeks *like these*.
+#
+# Next: [how sure are you](../how-sure.md), [ship a threshold](../ship.md).

@@ -1,13 +1,19 @@
-# %% [markdown] # A language model: from its log to a leaderboard, a learned confidence and a cascade For a researcher
-# or an engineer who has the log of an evaluation: which answers were right, and numbers that may say something about
-# it. - **You have** one file per model: the right answer, the model's answer (or none), and signals: a token
-# probability, a number that the model stated, how decisive its wording is. - **You want** to know which model knows
-# best when it is right, to get the most out of the signals, and to let a cheap model answer what it can. - **You do**:
-# read the logs, compare the signals of one model, rank the models, learn a confidence from 2,000 labels, and build a
-# cascade with a guarantee. If `ABSTAIN_DATA` is a folder with `llm/mmlu_pro/`, these are answers of real models to the
-# 12,032 questions of MMLU-Pro (Linwei94/LLM-Calibration-Study, MIT licence). Otherwise a simulation of six models with
-# the same columns takes their place, and your numbers will differ from those on this page. The first line of output
-# says which data were used.
+# %% [markdown]
+# # A language model: from its log to a leaderboard, a learned confidence and a cascade
+#
+# For a researcher or an engineer who has the log of an evaluation: which answers were right, and numbers that may say
+# something about it.
+#
+# - **You have** one file per model: the right answer, the model's answer (or none), and signals: a token probability, a
+#   number that the model stated, how decisive its wording is.
+# - **You want** to know which model knows best when it is right, to get the most out of the signals, and to let a cheap
+#   model answer what it can.
+# - **You do**: read the logs, compare the signals of one model, rank the models, learn a confidence from 2,000 labels,
+#   and build a cascade with a guarantee.
+#
+# If `ABSTAIN_DATA` is a folder with `llm/mmlu_pro/`, these are answers of real models to the 12,032 questions of MMLU-Pro
+# (Linwei94/LLM-Calibration-Study, MIT licence). Otherwise a simulation of six models with the same columns takes their
+# place, and your numbers will differ from those on this page. The first line of output says which data were used.
 
 # %%
 import csv
@@ -75,9 +81,12 @@ else:
         simulate_log(path, ability=1.5 - 0.3 * place, seed=place + 1)
 expensive, cheap, *_ = logs  # for the cascade below
 
-# %% [markdown] ## Read a log Say which column is what. `-c labels=correct_answer ...` does the same on the command
-# line, and `abstain describe FILE` lists the columns of a file that you do not know. Logs of lm-evaluation-harness,
-# Inspect, HELM and others need none of this: [they are recognised](../language-models.md#what-is-read).
+# %% [markdown]
+# ## Read a log
+#
+# Say which column is what. `-c labels=correct_answer ...` does the same on the command line, and `abstain describe FILE`
+# lists the columns of a file that you do not know. Logs of lm-evaluation-harness, Inspect, HELM and others need none of
+# this: [they are recognised](../language-models.md#what-is-read).
 
 # %%
 SIGNALS = {
@@ -115,11 +124,15 @@ by_signal = abstain.compare(
 )
 print(by_signal)
 
-# %% [markdown] AURC is the mean error rate over all coverages; lower is better, and signals that share a letter cannot
-# be told apart. A stated number takes few different values, so many answers are tied: they are accepted together. Where
-# a verdict depends on how ties are counted, the last line says so. ## A leaderboard By accuracy, models are ranked by
-# what they know. By AURC, they are ranked by what they know *and* by how well they know what they do not know. Both
-# with paired tests on the same questions:
+# %% [markdown]
+# AURC is the mean error rate over all coverages; lower is better, and signals that share a letter cannot be told apart. A
+# stated number takes few different values, so many answers are tied: they are accepted together. Where a verdict depends
+# on how ties are counted, the last line says so.
+#
+# ## A leaderboard
+#
+# By accuracy, models are ranked by what they know. By AURC, they are ranked by what they know *and* by how well they know
+# what they do not know. Both with paired tests on the same questions:
 
 # %%
 by_accuracy = abstain.evaluation.compare_answers(
@@ -141,10 +154,14 @@ for title, ranking in (("accuracy", by_accuracy), ("AURC by token probability", 
 # Left: error rate against coverage of six models. Right: differences from the best
 panels = by_area.plot_panels()
 
-# %% [markdown] The same as a page that can be searched and sorted: `abstain compare *.parquet -c ... --html board.html`
-# ([the command](../language-models.md)). ## A better confidence from 2,000 labels Each signal says something that the
-# others do not. `learn_confidence` combines them with the length of the answer and the subject, and tests on rows that
-# it was not fitted on whether the result is better than the best single signal.
+# %% [markdown]
+# The same as a page that can be searched and sorted: `abstain compare *.parquet -c ... --html board.html`
+# ([the command](../language-models.md)).
+#
+# ## A better confidence from 2,000 labels
+#
+# Each signal says something that the others do not. `learn_confidence` combines them with the length of the answer and the
+# subject, and tests on rows that it was not fitted on whether the result is better than the best single signal.
 
 # %%
 order = np.random.default_rng(0).permutation(model.n)
@@ -180,8 +197,9 @@ print(
 )
 ax = on_the_rest.plot(kind="curves", size=(6.4, 3.6))
 
-# %% [markdown] The labels that it was learned from are used up: its threshold must be chosen on other answers.
-# `select_threshold` with `score=learned` refuses the old ones.
+# %% [markdown]
+# The labels that it was learned from are used up: its threshold must be chosen on other answers. `select_threshold` with
+# `score=learned` refuses the old ones.
 
 # %%
 half = len(rest) // 2
@@ -196,10 +214,12 @@ for name in ("token probability", "learned"):
         result = "no threshold"
     print(f"at most 10% errors by {name}: {result}")
 
-# %% [markdown] ## A cascade: the cheap model first The cheap model (GPT-4.1 mini) answers when it is confident,
-# otherwise the expensive one (GPT-4.1), otherwise a person. We say that the answers cost 1, 5 and 100, and that 25% of
-# the models' answers may be wrong, promised with 90%. The thresholds are chosen on half of the questions and tried on
-# the other half.
+# %% [markdown]
+# ## A cascade: the cheap model first
+#
+# The cheap model (GPT-4.1 mini) answers when it is confident, otherwise the expensive one (GPT-4.1), otherwise a person. We say that the answers cost 1, 5 and
+# 100, and that 25% of the models' answers may be wrong, promised with 90%. The thresholds are chosen on half of the
+# questions and tried on the other half.
 
 # %%
 wrong = {name: answers[name].loss for name in (cheap, expensive)}
@@ -229,10 +249,15 @@ for name in wrong:  # what each model costs if it is the only one
 curve = abstain.cascades.cost_risk_curve(stages, person=(100.0, 0.0), unit="cents")
 ax = curve.plot(size=(6.4, 3.6))
 
-# %% [markdown] ## What it says, and what it does not say - A rank in the leaderboard is a rank on *these* questions.
-# Models that share a letter may change places on others. - The gain of a learned confidence is proven for answers of
-# the same model to the same kind of questions. Another prompt is another model. - A part of the gain comes from ties:
-# the learned confidence can be cut anywhere, the stated number at few places. - The promise of the cascade is about the
-# answers of both models together. It assumes that later questions are draws from the same population, and that costs
-# are what we said. Next: [language models](../language-models.md), [a better confidence](../better-confidence.md),
+# %% [markdown]
+# ## What it says, and what it does not say
+#
+# - A rank in the leaderboard is a rank on *these* questions. Models that share a letter may change places on others.
+# - The gain of a learned confidence is proven for answers of the same model to the same kind of questions. Another prompt
+#   is another model.
+# - A part of the gain comes from ties: the learned confidence can be cut anywhere, the stated number at few places.
+# - The promise of the cascade is about the answers of both models together. It assumes that later questions are draws from
+#   the same population, and that costs are what we said.
+#
+# Next: [language models](../language-models.md), [a better confidence](../better-confidence.md),
 # [cascades](../cascades.md).

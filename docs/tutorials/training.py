@@ -1,8 +1,14 @@
-# %% [markdown] # Train and tune a network that knows when it is wrong For somebody who trains a network in PyTorch and
-# wants it to rank its errors last. - **You have** a training loop with cross-entropy. - **You want** the same accuracy
-# or better, and a better ranking: errors among the least confident answers. - **You do**: measure AURC while you train,
-# continue with the AURC loss, tune with averaged weights, and test on held-out samples whether anything was gained. The
-# data come with scikit-learn: 1,797 handwritten digits of 8 by 8 pixels. They are small, so that this page runs in
+# %% [markdown]
+# # Train and tune a network that knows when it is wrong
+#
+# For somebody who trains a network in PyTorch and wants it to rank its errors last.
+#
+# - **You have** a training loop with cross-entropy.
+# - **You want** the same accuracy or better, and a better ranking: errors among the least confident answers.
+# - **You do**: measure AURC while you train, continue with the AURC loss, tune with averaged weights, and test on held-out
+#   samples whether anything was gained.
+#
+# The data come with scikit-learn: 1,797 handwritten digits of 8 by 8 pixels. They are small, so that this page runs in
 # seconds, and the gains here are those of a small network that was stopped early. [Train for it](../train.md) has the
 # gains of ResNets on CIFAR, and the cases where there are none.
 
@@ -29,8 +35,11 @@ print(
     f"{len(train)} digits to train, {len(held_out)} to decide, {len(test)} for the test"
 )
 
-# %% [markdown] ## A loop, and a metric beside it `AURC` works like every metric of torchmetrics. It takes logits and
-# labels in batches; `compute_with_interval` says how far to trust it.
+# %% [markdown]
+# ## A loop, and a metric beside it
+#
+# `AURC` works like every metric of torchmetrics. It takes logits and labels in batches; `compute_with_interval` says how
+# far to trust it.
 
 
 # %%
@@ -70,8 +79,11 @@ for name, criterion in (
     networks[name] = copy.deepcopy(start)
     train_epochs(networks[name], criterion, epochs=20, rate=0.02)
 
-# %% [markdown] ## Tune with averaged weights `fine_tune` continues at a constant rate, averages the weights after each
-# epoch, and keeps them only if held-out samples prove that the averaged network ranks better than the start.
+# %% [markdown]
+# ## Tune with averaged weights
+#
+# `fine_tune` continues at a constant rate, averages the weights after each epoch, and keeps them only if held-out samples
+# prove that the averaged network ranks better than the start.
 
 # %%
 networks["tuned"] = copy.deepcopy(start)
@@ -98,11 +110,15 @@ for sentence in comparison.sentences():
 # Left: error rate against coverage of four networks. Right: differences from the best
 panels = comparison.plot_panels(risk_scale="log")
 
-# %% [markdown] The start was stopped early, so every way to go on helps. Among these ways, the sentences say which
-# cannot be told apart by so few errors, and about how many digits would be needed. That is the usual result of such an
-# experiment, and it is better to know it. What `fine_tune` adds is the test: it would have kept the start if nothing
-# had been gained. ## From the network to a rule The better network is worth a better threshold. The held-out digits
-# chose the weights, so the threshold is chosen on one half of the test digits and tried on the other.
+# %% [markdown]
+# The start was stopped early, so every way to go on helps. Among these ways, the sentences say which cannot be told apart
+# by so few errors, and about how many digits would be needed. That is the usual result of such an experiment, and it is
+# better to know it. What `fine_tune` adds is the test: it would have kept the start if nothing had been gained.
+#
+# ## From the network to a rule
+#
+# The better network is worth a better threshold. The held-out digits chose the weights, so the threshold is chosen on one
+# half of the test digits and tried on the other.
 
 # %%
 half = len(test_labels) // 2
