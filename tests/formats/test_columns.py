@@ -23,3 +23,35 @@ def test_two_columns_for_one_thing_are_uncertain(tmp_path):
         read_predictions(tmp_path / "t.csv")
     assert caught.value.source.preview()["first values"] == ["1", "0.5", "0.2"]
     assert read_predictions(tmp_path / "t.csv", columns={"confidence": "conf"}).confidence.tolist() == [0.2]
+
+
+SURE = "correct,sure,conf_a,conf_b\n1,0.9,0.5,0.1\n0,0.25,0.75,0.4\n"
+
+
+@pytest.mark.parametrize(
+    ("stated", "names"),
+    [
+        ("sure, conf_*", ["sure", "conf_a", "conf_b"]),
+        ("sure, -conf_*", ["sure", "-conf_a", "-conf_b"]),
+        ("conf_?", ["conf_a", "conf_b"]),
+        ("sure,*_a,conf_a", ["sure", "conf_a"]),  # a column that is named twice counts once
+    ],
+)
+def test_several_confidences_by_names_and_patterns(tmp_path, stated, names):
+    (tmp_path / "t.csv").write_text(SURE)
+    read = read_predictions(tmp_path / "t.csv", columns={"confidence": stated})
+    assert list(read.log.signals) == names
+
+
+@pytest.mark.parametrize("stated", ["sure,nix_*", "nix_*,nax_*", "nix_*", "sure,nix"])
+def test_a_pattern_without_a_column_is_refused(tmp_path, stated):
+    (tmp_path / "t.csv").write_text(SURE)
+    with pytest.raises(UncertainError, match="has no column `nix"):
+        read_predictions(tmp_path / "t.csv", columns={"confidence": stated})
+
+
+def test_classes_in_names_of_columns_keep_their_blanks_and_dashes(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "label,prob_New  York,prob_cat ,prob_x - y\nx - y,0.2,0.3,0.5\ncat,0.2,0.3,0.5\n"
+    )
+    assert read_predictions(tmp_path / "t.csv").labels.tolist() == [2, 1]

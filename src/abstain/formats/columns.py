@@ -367,8 +367,7 @@ class OpenedTable:
             for name in free_names:
                 match = pattern.match(normalise_name(name))
                 if match:
-                    # the end of the name as it is written in the file, as long as the class in lower case
-                    class_of_column[name] = name[-len(match.group(1)) :]
+                    class_of_column[name] = _end_of_name(name, normalised_end=match.group(1))
             if role not in roles and len(class_of_column) > 1:
                 roles[role] = order_class_columns(list(class_of_column), list(class_of_column.values()))
 
@@ -505,6 +504,20 @@ def _without_table_path(source: OpenedTable, name: str) -> str:
     return sign + name.removeprefix(sign).removeprefix(f"{source.place}.")
 
 
+def _end_of_name(name: str, normalised_end: str) -> str:
+    """The end of a column's name, as it is written in the file, that reads so in lower case with underscores.
+
+    >>> [_end_of_name(*names) for names in (("prob_New  York", "new_york"), ("P(Cat) ", "p(cat)"))]
+    ['New  York', 'P(Cat)']
+    """
+    name = name.strip()
+    # the shortest end of the name that is long enough: blanks and dashes in a row are one underscore
+    for start in range(len(name) - len(normalised_end), -1, -1):
+        if normalise_name(name[start:]) == normalised_end:
+            return name[start:]
+    return name
+
+
 def _match_columns(source: OpenedTable, role: str, pattern: str) -> RoleColumns:
     """Find the columns that the user states for a role: a name, a pattern with *, several confidences, two clusters.
 
@@ -520,9 +533,9 @@ def _match_columns(source: OpenedTable, role: str, pattern: str) -> RoleColumns:
         return RoleColumns(
             tuple(_match_columns(source, role, name.strip()).names[0] for name in pattern.split(","))
         )
-    if role in ROLES_OF_SEVERAL and ("," in pattern or fnmatch.filter(source.columns, pattern)):
+    matches = _matching_columns(source, pattern)
+    if role in ROLES_OF_SEVERAL and ("," in pattern or matches):
         return _match_several(source, role, pattern)
-    matches = [name for name in source.columns if fnmatch.fnmatchcase(name, pattern)]
     if not matches:
         raise UncertainError(
             f"has no column `{display_name(pattern)}` for the {role}; it has {source.list_columns()}.", source
@@ -539,22 +552,27 @@ def _match_columns(source: OpenedTable, role: str, pattern: str) -> RoleColumns:
 def _match_several(source: OpenedTable, role: str, patterns: str) -> RoleColumns:
     """Find the columns of a role that may have several: names or patterns with *, separated by commas.
 
-    A pattern stands for the columns that it matches, perhaps none. A single * stands for all confidences of a harness's
-    log. UncertainError where it is given for another role, or for a plain table (among all its columns may be one that
-    tells which answers are right), and where there is no column of a name.
+    A single * stands for all confidences of a harness's log. A column that is named twice counts once. UncertainError
+    where a single * is given for another role, or for a plain table (among all its columns may be one that tells which
+    answers are right), and where a name or a pattern matches no column.
     """
     names: list[str] = []
-    for pattern in patterns.split(","):
-        matching_names = [pattern]
-        if pattern.strip() == "*":
+    for name_or_pattern in patterns.split(","):
+        pattern = name_or_pattern.strip()
+        if pattern == "*":
             if role != "confidence" or not source.facts.possible_confidence_columns:
                 raise UncertainError(
                     f"* stands for all confidences of a log. Name the columns of the {role}: {source.list_columns()}.",
                     source,
                 )
-            matching_names = list(source.facts.possible_confidence_columns)
-        elif "*" in pattern:
-            matching_names = fnmatch.filter(source.columns, pattern)
-        # each is the name of one column by now, so one column is found
-        names += [_match_columns(source, role, name.strip()).names[0] for name in matching_names]
-    return RoleColumns(tuple(names))
+            names += source.facts.possible_confidence_columns
+            continue
+        matches = [] if pattern in source.columns else _matching_columns(source, pattern)
+        # a name, such as that of the agreement of repeated answers, is found or refused as a single one is
+        names += matches or _match_columns(source, role, pattern).names
+    return RoleColumns(tuple(dict.fromkeys(names)))
+
+
+def _matching_columns(source: OpenedTable, pattern: str) -> list[str]:
+    """The columns that a pattern with * matches; upper and lower case differ."""
+    return [name for name in source.columns if fnmatch.fnmatchcase(name, pattern)]
