@@ -121,9 +121,9 @@ def _read_confidences(title: str, entry: Any, score: ScoreName | None, units: Un
 def _read_class_scores(title: str, entry: Mapping[str, Any], labels: Array, score: str | None) -> Stage:
     """Read a stage given as {"logits" or "probs": ..., "cost": ...}, perhaps with "score" and "loss".
 
-    The stage's own score goes before `score`, the name from elsewhere; "max_softmax" if there is neither. Without its
-    own loss, the 0/1 loss is computed from `labels`. `title` begins the messages. Raises InputError for a missing or
-    unknown entry.
+    The stage's own "score" goes before `score`, the name that the user gave beside the stages; "max_softmax" if there
+    is neither. Without its own loss, the 0/1 loss is computed from `labels`. `title` begins the messages. Raises
+    InputError for a missing or unknown entry.
     """
     unknown_keys = set(entry) - {"logits", "probs", "cost", "score", "loss"}
     if unknown_keys or "cost" not in entry:

@@ -204,8 +204,8 @@ def _choose_questions(
 
     `bin_of_value` holds the number of the bin of each row and column, shape (rows, columns). `slope` and `curvature`
     are the first and second derivative of each row's loss, the first with its sign turned. Each bin is also a question
-    about its column, but for those that `bins.is_question` excludes. If nothing divides the rows,
-    an arbitrary question is returned, which adds nothing.
+    about its column, but for those that `bins.is_question` excludes. If nothing divides the rows, an arbitrary question
+    is returned, which adds nothing.
     """
     bin_count = len(bins.column)
     column_count = bin_of_value.shape[1]

@@ -55,7 +55,7 @@ def assign_folds(
 def _take_turns(shares: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """Return `count` numbers of folds in which each fold occurs in proportion to its share, evenly spread.
 
-    With equal shares, the folds take turns in random order.
+    `shares` has one entry per fold; they need not add up to 1. With equal shares, the folds take turns in random order.
     """
     total = max(shares.sum(), 1e-300)  # shares are all 0 only where `count` is 0
     stops = np.rint(np.cumsum(shares) / total * count).astype(np.intp)

@@ -393,7 +393,8 @@ def _make_folds(
     row_count = len(distinct_row)
     distinct_count = int(distinct_row.max()) + 1  # rows are numbered from 0, equal ones alike
     repeated_count = row_count - distinct_count
-    # equal rows are copies only if some input has so many values that rows are hardly equal by chance
+    # equal rows are copies only if some input has so many values (as class scores have) that rows are hardly equal by
+    # chance
     many_values = max(_MANY_DISTINCT_VALUES, row_count // 10)
     has_many_values = [
         len(np.unique(column[~np.isnan(column)])) > many_values for column in data.table.numbers.values()

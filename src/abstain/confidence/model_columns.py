@@ -66,14 +66,15 @@ class ColumnPlan:
 def make_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan) -> np.ndarray:
     """Return the columns of a linear model, shape (n, columns), before they are standardised.
 
-    In this order, as far as the plan has them: for each signal and feature, smooth functions of its rank among the rows
-    of the profile and a flag for missing; the product of the centred ranks of each pair of them; a flag for each level
-    of each category; the features of the class scores; a flag for each predicted class; a flag for each class in the
-    second place; the value of a combination of signals that was learned elsewhere (`plan.transfer`; None: no such
-    column).
+    `plan` says which inputs are read. Their columns are, in this order: for each signal and feature, smooth functions
+    of its rank among the rows of the profile and a flag for missing; the product of the centred ranks of each pair of
+    them; a flag for each level of each category; the features of the class scores; a flag for each predicted class; a
+    flag for each class in the second place; the value of a combination of signals that was learned elsewhere
+    (`plan.transfer`; None: no such column).
 
     `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
-    `profile` holds the distribution of every input in the rows that are learned from.
+    `profile` holds the distribution of every input in the rows that are learned from: by name the ranks of its values,
+    or the share of each level of a category.
     """
     columns: list[np.ndarray] = []
     if plan.numbers:

@@ -122,8 +122,8 @@ DEFAULT_WORD = "abstain"
 def resolve_abstain_label(classifier: Any) -> Any:
     """Return the classifier's abstain label; if it is "auto", a label that no class has.
 
-    "auto" is "abstain" for classes that are words, NaN for floats, and -1 for integers (one below the smallest class if
-    -1 is a class). Raises InputError if it is "auto" and a class is called "abstain".
+    "auto" is "abstain" for classes that are words, NaN for floats, -1 for booleans, and -1 for integers (one below the
+    smallest class if -1 is a class). Raises InputError if it is "auto" and a class is called "abstain".
     """
     label = classifier.abstain_label
     if not (isinstance(label, str) and label == AUTO):

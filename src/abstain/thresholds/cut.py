@@ -915,8 +915,8 @@ def _coarsest_separating_rounding(
 
     These are `cut.accepted`, the lowest confidence that was accepted in calibration, and `cut.rejected`, the highest
     that was rejected; the cut must have both. A threshold is asked this for every batch of new numbers, so results are
-    cached. The other arguments describe the new numbers: their source, the precision
-    that they may have been rounded to, the number of classes, and the absolute value of a row's largest logit.
+    cached. The other arguments describe the new numbers: their source, the precision that they may have been rounded
+    to, the number of classes, and the absolute value of a row's largest logit.
 
     Calibration data and new data may both have been rounded before they were stored, which their numbers rarely show:
     each rounding that is tried is assumed for both. The error is never taken smaller than that of the precision which

@@ -838,7 +838,8 @@ def _test_drift(rule: Threshold, p_values: Sequence[float], before: Check) -> di
 
     The p-value of all is the smallest times their number (Bonferroni). Look j (the j-th call of `check` that brings new
     samples) alarms if it is at most delta / (2 j (j + 1)), with the delta of the `rule`. An alarm of an earlier look
-    (in `before`, the series so far) stays.
+    (in `before`, the series so far) stays: the first look with an alarm and its p-value are kept, None before that.
+    There must be a p-value.
     """
     drift_p = min(1.0, len(p_values) * min(p_values))
     fields = {
