@@ -436,7 +436,9 @@ class Cut:
                 raise InputError(f"{name}: needs {rule}, got a vector of {len(confidences.values)}. {remedy}")
             rule = f"this rule was calibrated on {self.classes} classes"
             raise InputError(f"{name}: {rule}, got {confidences.classes}. Calibrate one for this model.")
-        if self.has_own_numbers:  # only the calibration shows their scale
+        if (
+            self.has_own_numbers
+        ):  # only the range of the calibration shows their scale: raises for another one
             self._check_range(name, confidences.values)
         return confidences
 
