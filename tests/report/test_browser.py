@@ -848,7 +848,7 @@ def test_the_saved_rule_decides_as_the_page_says(models, digits, tmp_path):
     told = page.locator("#promise").inner_text()
     rule = abstain.Threshold.from_json(saved_rule(models))
     assert f"then at most {100 * rule.target:g}% of the answers are wrong" in told
-    assert f"answer {round(100 * rule.coverage)}% of the cases" in told
+    assert f"Answer {round(100 * rule.coverage)}% of the cases" in told
     (tmp_path / "rule.json").write_text(rule.to_json())
     model = page.locator("#picked option:checked").inner_text()
     arguments = ["decide", str(tmp_path / "rule.json"), str(digits / f"{model}.npz")]
