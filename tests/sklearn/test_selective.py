@@ -376,7 +376,7 @@ def test_a_classifier_without_a_certified_threshold_answers_nothing_by_mistake(d
 def test_percents_are_refused_with_the_remedy(data, risk):
     X, y = data
     with pytest.raises(
-        InputError, match="`risk` must be (below 1, the largest|at least 0, the smallest) possible loss"
+        InputError, match=r"`risk` must be (below 1, the largest|at least 0, the smallest) possible loss"
     ):
         SelectiveClassifier(risk=risk, random_state=0).fit(X, y)
 
