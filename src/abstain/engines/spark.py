@@ -248,8 +248,11 @@ def _list_files(function: str, session: Any, data: Any) -> list[str]:
         listing = file_system.listFiles(root, True)
         while listing.hasNext():
             file = listing.next().getPath().toString()
+            path = PurePosixPath(file)
+            # `data` may be one file: then nothing of its path lies below `top`
+            path_below_top = PurePosixPath(path.name) if path == top else path.relative_to(top)
             # by its ending, unless a part of the path below `top` starts with _ or a dot: unfinished or hidden work
-            if is_data_file(PurePosixPath(file).relative_to(top)):
+            if is_data_file(path_below_top):
                 data_files.append(file)
         if not data_files:
             raise
