@@ -635,6 +635,11 @@ def test_risks_by_class_in_groups_folds_and_with_a_learned_score(data):
     grouped = SelectiveClassifier(risk=risk, cv=0.5, random_state=0).fit(X, y, groups=site)
     assert set(grouped.threshold_.thresholds) == {"a", "b"}
     assert grouped.accepts(X, site).any()
+    with pytest.warns(AbstainWarning, match="are rows of the calibration data"):
+        checks = grouped.threshold_.check(
+            grouped.predict_all(X) != y, groups=site, probs=grouped.predict_proba(X)
+        )
+    assert set(checks.checks) == {"a: 0", "a: 1", "b: 0", "b: 1"}
     folded = SelectiveClassifier(risk=risk, cv=3).fit(X, y)
     assert folded.guarantee_ is None
     assert folded.accepts(X).any()

@@ -284,11 +284,14 @@ class JointCascade(JointRule, Stored):
         for name, rule in self.promises.items():
             masks_of_promise = masks[name]
             is_about_all = rule.counted_answers is None
-            if (masks_of_promise is None) != is_about_all:
-                text = "is about some answers only" if masks_of_promise is None else "is about all answers"
-                raise InputError(
-                    f"{function}: `among` must fit the promises, got none for {name!r}, which {text}."
+            has_masks = masks_of_promise is not None
+            if has_masks == is_about_all:
+                problem = (
+                    f"one for {name!r}, which is about all answers"
+                    if has_masks
+                    else f"none for {name!r}, which is about some answers only"
                 )
+                raise InputError(f"{function}: `among` must fit the promises, got {problem}.")
             counted[name] = None
             if masks_of_promise is not None:
                 # in the order of `later.answering`: 0 is the first stage, the number of stages the person

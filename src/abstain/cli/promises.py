@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import click
@@ -171,11 +170,7 @@ def choose_jointly(
         rule = select_threshold(risk=risk, score=score, loss_name=loss, **options)
     # `read_promises` sets `among` exactly where the names are predicted classes. `select_threshold` got masks of
     # samples and cannot know that they are those of classes, so the rule is told here.
-    by_class = columns.among is not None
-    if isinstance(rule, JointGroupThresholds):
-        thresholds = {group: replace(joint, by_class=by_class) for group, joint in rule.thresholds.items()}
-        return replace(rule, thresholds=thresholds)
-    return replace(rule, by_class=by_class)
+    return rule.with_promises_by_class(columns.among is not None)
 
 
 def first_joint_rule(rule: JointThreshold | JointGroupThresholds) -> JointThreshold:

@@ -858,8 +858,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         classes = list(self.estimator_.classes_)
         # `by_class` means that the promises are named by class numbers, which are columns of the class scores
         are_column_numbers = classes == list(range(len(classes)))
-        if isinstance(rule, JointThreshold) and are_column_numbers:
-            return replace(rule, by_class=True)
+        if isinstance(rule, (JointThreshold, JointGroupThresholds)) and are_column_numbers:
+            return rule.with_promises_by_class(True)
         return rule
 
     def _loss(self, prediction: Array, y: Array) -> np.ndarray:

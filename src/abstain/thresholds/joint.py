@@ -325,6 +325,10 @@ class JointThreshold(JointRule, Stored):
         whom = "the accepted" if self.counted[name].is_about_all else "the accepted that it is about"
         return f"{name}: the mean loss of {whom} is at most {target:.4g}"
 
+    def with_promises_by_class(self, by_class: bool) -> JointThreshold:
+        """The same rule, which now knows whether its promises are named by numbers of predicted classes."""
+        return replace(self, by_class=by_class)
+
     def made_from(self, kind: Kind, **facts: Any) -> JointThreshold:
         """The same rule, which now knows its score, its loss and its data: the fields of an `Origin` by name."""
         promises = {name: threshold.made_from(kind, **facts) for name, threshold in self.promises.items()}
@@ -442,11 +446,14 @@ class JointThreshold(JointRule, Stored):
         to_check = {}
         for name, threshold in self.promises.items():
             is_about_all = self.counted[name].is_about_all  # as in calibration
-            if (masks[name] is None) != is_about_all:  # a mask of None: about all samples
-                rule = "is about some samples only" if masks[name] is None else "is about all samples"
-                raise InputError(
-                    f"{function}: `among` must fit the promises, got none for {name!r}, which {rule}."
+            has_mask = masks[name] is not None
+            if has_mask == is_about_all:
+                problem = (
+                    f"one for {name!r}, which is about all samples"
+                    if has_mask
+                    else f"none for {name!r}, which is about some samples only"
                 )
+                raise InputError(f"{function}: `among` must fit the promises, got {problem}.")
             to_check[name] = PromiseToCheck(
                 rule=replace(threshold, delta=self.delta / len(names)),
                 loss=loss_by_name[name],
@@ -609,6 +616,11 @@ class JointGroupThresholds(GroupThresholds):
     _number: ClassVar[int] = 1
 
     thresholds: dict[Any, JointThreshold]  # type: ignore[assignment]
+
+    def with_promises_by_class(self, by_class: bool) -> JointGroupThresholds:
+        """The same rules, which now know whether their promises are named by numbers of predicted classes."""
+        thresholds = {label: rule.with_promises_by_class(by_class) for label, rule in self.thresholds.items()}
+        return replace(self, thresholds=thresholds)
 
     def check(
         self,
