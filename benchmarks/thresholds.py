@@ -125,7 +125,7 @@ def bets(batch, risk):
     """Nothing for a 0/1 loss."""
     if batch.loss.dtype == bool:
         return None
-    stakes = testing.ladder(batch.n, risk)
+    stakes = testing.doubling_stakes(batch.n, risk)
     logs = np.zeros(
         (len(batch.loss), batch.n + 1, len(stakes)), dtype=np.float32 if batch.n > 10**5 else np.float64
     )

@@ -556,7 +556,7 @@ def policy_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: floa
     `data.losses` has one array per stage and then the person's, with the loss of that answer to each sample.
 
     One of the two bounds is by betting. A stake multiplies its wealth by 1 + stake * (risk - loss) at each counted
-    answer. `testing.ladder` returns stakes of at most 0.95 / (1 - risk), so that the factor stays positive for losses
+    answer. `testing.doubling_stakes` returns stakes of at most 0.95 / (1 - risk), so that the factor stays positive for losses
     up to 1. `testing.wealth_p` takes the mean wealth of the four stakes that suit the number of counted answers; which
     these are depends on that number and on `risk` alone, not on the losses.
     """
@@ -567,7 +567,7 @@ def policy_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: floa
     total_loss = grid.sum_over_counted_answers(data.losses).reshape(-1)[path]
     if data.is_zero_one:
         return testing.binomial(np.rint(total_loss), count, risk)
-    stakes = testing.ladder(data.sample_count, risk)
+    stakes = testing.doubling_stakes(data.sample_count, risk)
     log_wealth = []
     for stake in stakes:
         # of each stage's answers, and of the person's: what they add to the log wealth
@@ -586,7 +586,7 @@ def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: fl
     samples that the promise counts; a cluster without any is left out.
 
     A stake multiplies its wealth by 1 + stake * (sum of risk - loss over the counted samples of a cluster).
-    `testing.ladder` returns stakes for bets on at most so many clusters. They are at most 0.95 / ((1 - risk) *
+    `testing.doubling_stakes` returns stakes for bets on at most so many clusters. They are at most 0.95 / ((1 - risk) *
     `largest_weight`), with the size of the largest cluster as that weight, so that the factor stays positive.
     `testing.wealth_p` takes the mean wealth of the four stakes that suit the number of clusters; which these are does
     not depend on the losses.
@@ -598,7 +598,7 @@ def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: fl
     # The largest of all clusters, also of those that `data` does not hold: the promise is made for clusters up to this
     # size. A larger number than needed would be valid too, with smaller stakes.
     largest_size = float(data.largest_cluster)
-    stakes = testing.ladder(int(cluster_of_sample.max()) + 1, risk, largest_weight=largest_size)
+    stakes = testing.doubling_stakes(int(cluster_of_sample.max()) + 1, risk, largest_weight=largest_size)
     for position, policy in enumerate(path):
         # index of the stage that answers each sample, the number of stages for the person
         answering = find_answering_stage(data.confidences, grid.thresholds_of(policy))

@@ -63,19 +63,21 @@ def hoeffding_bentkus(loss_sum: np.ndarray, count: np.ndarray, risk: float) -> n
 def betting(ranked: RankedSamples, count: np.ndarray, risk: float, largest_weight: float = 1.0) -> np.ndarray:
     r"""P-values by betting on low losses at fixed odds, 1 / wealth: sharper where the losses vary little.
 
-    .. math:: p_N = 1 \Big/ \frac{1}{|\Lambda|}\sum_{\lambda\in\Lambda}\prod_{i \le N}(1 + \lambda w_i(r - \ell_i))
+    .. math:: p_N = 1 \Big/ \frac{1}{4}\sum_{\lambda\in\Lambda_N}\prod_{i \le N}(1 + \lambda w_i(r - \ell_i))
 
-    The samples are sorted most confident first; `count` holds the N, rising. `risk` is r, the losses are scaled to [0,
-    1]. The product has mean at most 1 when the (weighted) mean loss is r or more, whatever the law of the losses. The
-    stakes are fixed by the counts alone. With importance weights this stays true as long as no weight of the whole
-    population is above `largest_weight`. `ranked` holds the samples, most confident first.
+    `ranked` holds the samples, most confident first, with losses scaled to [0, 1]; `count` holds the N, rising; `risk`
+    is r. All stakes are powers of 1/2 times 0.95 / ((1 - r) `largest_weight`), so that no factor is negative. The four
+    in :math:`\Lambda_N` are neighbours; the smallest is the first that is at least the best stake for N losses of
+    variance r (1 - r), the largest variance that there is. So N and r choose the stakes, no loss does, and the product
+    has mean at most 1 when the (weighted) mean loss is r or more, whatever the law of the losses. With importance
+    weights this holds as long as no weight of the whole population is above `largest_weight`.
     """
     if not len(count):
         return np.zeros(0)
-    stakes = ladder(ranked.n, risk, largest_weight)
-    # each count uses four of the stakes, the same that `wealth_p` takes below
-    stakes_of_count = _choose_stakes(count, risk, stakes, largest_weight)
-    # a stake is followed only as far as a count uses it: not far for large stakes
+    stakes = doubling_stakes(ranked.n, risk, largest_weight)  # rising
+    # indices into `stakes` of the four that each count uses, the same that `wealth_p` takes below; shape (counts, 4)
+    stakes_of_count = _indices_of_four_stakes(count, risk, stakes, largest_weight)
+    # the largest count that uses each stake (0: none does); its log wealth is needed up to that count only
     last_count = np.zeros(len(stakes), dtype=np.int64)
     np.maximum.at(last_count, stakes_of_count, np.asarray(count)[:, None])
     # one row per count, one column per stake; columns that a count does not use may be 0 or unfinished
@@ -83,7 +85,7 @@ def betting(ranked: RankedSamples, count: np.ndarray, risk: float, largest_weigh
     return wealth_p(log_wealths, count, risk, stakes, largest_weight)
 
 
-def ladder(n: int, risk: float, largest_weight: float = 1.0) -> np.ndarray:
+def doubling_stakes(n: int, risk: float, largest_weight: float = 1.0) -> np.ndarray:
     """Return stakes for tests of up to n samples, rising by factors of two.
 
     The largest is 95% of what can be staked without going bankrupt at a loss of 1. `largest_weight` is the largest
@@ -107,22 +109,26 @@ def wealth_p(
     """Compute p-values, shape (..., counts): 1 / the mean wealth of the four stakes that suit each count.
 
     `log_wealths`, shape (..., counts, stakes), is the log wealth of each stake after `count` samples, which started at
-    0. `stakes` are the stakes that were bet, rising; which four are used depends on the count and the promised `risk`
-    (on the scale [0, 1]) alone. `largest_weight` is the largest weight that a sample may have. The p-value is 1 where
-    the count is 0, and at most 1.
+    0. `stakes` are the stakes that were bet, rising by factors of two. The four are neighbours among them: the first is
+    the smallest that is at least the best stake for so many losses of the largest variance. So they depend on the count
+    and the promised `risk` (on the scale [0, 1]) alone. `largest_weight` is the largest weight that a sample may have.
+    The p-value is 1 where the count is 0, and at most 1.
     """
-    stakes_of_count = _choose_stakes(count, risk, stakes, largest_weight)
-    chosen = np.take_along_axis(log_wealths, stakes_of_count, axis=-1)
+    # indices into `stakes`, shape (counts, 4)
+    stakes_of_count = _indices_of_four_stakes(count, risk, stakes, largest_weight)
+    log_wealth_of_four = np.take_along_axis(log_wealths, stakes_of_count, axis=-1)
     # cut off so that nothing overflows, and below at TINY so that nothing is divided by 0
-    wealth = np.exp(np.minimum(chosen, LARGEST_LOG_WEALTH)).mean(axis=-1)
+    wealth = np.exp(np.minimum(log_wealth_of_four, LARGEST_LOG_WEALTH)).mean(axis=-1)
     return np.where(count > 0, np.minimum(1.0, 1.0 / np.maximum(wealth, TINY)), 1.0)
 
 
-def _choose_stakes(count: np.ndarray, risk: float, stakes: np.ndarray, largest_weight: float) -> np.ndarray:
+def _indices_of_four_stakes(
+    count: np.ndarray, risk: float, stakes: np.ndarray, largest_weight: float
+) -> np.ndarray:
     """Choose the four stakes that each count uses: indices into the rising `stakes`, shape (counts, 4).
 
-    They are the first stake that suits a loss of the largest variance, and the three above it. The last stake is
-    repeated at the end of the ladder: the mean of their wealth is still a fair bet.
+    They are the first stake that suits a loss of the largest variance, and the three above it. Where there are fewer
+    above it, the largest stake is repeated: the mean of their wealth is still a fair bet.
     """
     smallest = _smallest_stake(count, risk, largest_weight)
     last_index = len(stakes) - 1
@@ -180,12 +186,14 @@ def p_value_mean_above_zero(terms: np.ndarray, risk: float) -> np.ndarray:
 
     .. math:: p = 1 / \sum_j 2^{-j} \prod_c (1 - \lambda_j x_c), \qquad \lambda_j = 0.98 \cdot 2^{1-j} / (1 - r)
 
-    Half of the wealth is staked on the boldest bet, a quarter on one half as bold, and so on. Where the terms vary
-    little, as those of clusters do, bold bets are right. Where they vary much there are more terms, and the shares
-    matter less.
+    Half of the wealth is staked on the boldest bet, a quarter on one half as bold, and so on for eight bets; the part
+    of 2^-8 that is in no bet is left out, which makes p a little larger. No factor is negative, as x is at most 1 - r.
+    Where the terms vary little, as those of clusters do, bold bets are right. Where they vary much there are more
+    terms, and the shares matter less.
     """
     if risk >= 1:
         return np.zeros(terms.shape[:-1])  # no loss exceeds its bound
+    # of each of the eight stakes, from the boldest down, along a new last axis
     log_wealths = np.stack([np.log1p(-stake * terms).sum(axis=-1) for stake in bold_stakes(risk)], axis=-1)
     share_of_stake = 0.5 ** np.arange(1, 9)  # of the wealth at the start, for each of the eight stakes
     wealth = np.exp(np.minimum(log_wealths, LARGEST_LOG_WEALTH)) @ share_of_stake
@@ -280,8 +288,8 @@ def plan(n: int, risk: float, delta: float, max_starts: int = MAX_STARTS) -> Pla
     """Plan which ranks of n samples to test, and the part of delta that each starts with.
 
     `risk` is the target, scaled to [0, 1]; delta the probability with which any test may pass wrongly; `max_starts` how
-    many sequences of tests to start at most. Ranks rise in steps of about a fiftieth up to n. There are none if n
-    samples cannot prove anything.
+    many sequences of tests to start at most. Ranks rise up to n in steps of a fiftieth, and from rank 90,000 on of six
+    square roots of the rank: the resolution follows the precision. There are none if n samples cannot prove anything.
 
     Examples
     --------
@@ -307,8 +315,10 @@ def choose_start_ranks(n: int, risk: float, delta: float, max_starts: int = MAX_
 
     There are at most `max_starts`, fewer if n is not much larger than the smallest number of samples that can prove
     anything at level delta, and none if n is smaller than that. The first start is a little above that number, the last
-    at half of the samples. Neighbouring starts may be equal. `risk` is the target, scaled to [0, 1].
+    at half of the samples. Neighbouring starts may be equal. `risk` is the target, scaled to [0, 1]; a target of 0 has
+    no starts.
     """
+    # so many samples without any loss would prove it: the k with (1 - risk)^k = delta, infinity for a risk of 0
     fewest_samples = least_samples(risk, delta)
     if fewest_samples > n:
         return []
@@ -441,6 +451,7 @@ def clopper_pearson(hits: Array, trials: Array, level: float = 0.95) -> tuple[np
     x = np.asarray(hits, dtype=np.float64)
     n = np.asarray(trials, dtype=np.float64)
     tail = (1 - level) / 2
+    # without hits the lower limit is 0, without misses the upper one is 1: the beta quantile does not exist there
     has_hits = x > 0
     has_misses = x < n
     low = betaincinv(np.where(has_hits, x, 1.0), np.where(has_hits, n - x + 1, 1.0), tail)
