@@ -24,8 +24,8 @@ from abstain.formats.table_files import find_files, table_format
 PAIRED_BY_POSITION = "No file has ids: rows are paired by position."
 _UNPAIRED_REMEDY = "Different test sets can be compared with `abstain compare --unpaired`."
 _BATCH_ROW_COUNT = 1 << 16  # ids that are compared at a time
-# Optional columns of a model -> what they are for n samples of a model that has none.
-_DEFAULT_COLUMNS: dict[str, Callable[[int], np.ndarray]] = {
+# Argument of `compare` -> makes the column of n samples for a model that has none.
+_MAKE_DEFAULT_COLUMN: dict[str, Callable[[int], np.ndarray]] = {
     "sample_weight": np.ones,
     "clusters": np.arange,
     "abstained": lambda n: np.zeros(n, bool),
@@ -36,25 +36,29 @@ def comparison_arguments(models: Sequence[Predictions], *, paired: bool = True) 
     """Return weights, clusters and abstentions of models as `compare` takes them: argument -> {model name: array}.
 
     The arguments are "sample_weight", "clusters" and "abstained". One is left out where no model has it. Where only
-    some models have it, the others get weights of one, or no abstentions. They get the clusters of the first model that
-    has some if the models are `paired`, on the same samples in the same order, and otherwise a cluster per row. Models
-    must have different names.
+    some models have it, the others get weights of one, or a mask without abstentions. They get the clusters of the
+    first model that has some if the models are `paired`, on the same samples in the same order, and otherwise a cluster
+    per row. Models must have different names.
 
     DataError where only some of `paired` models have weights.
     """
     arguments: dict[str, Any] = {}
-    for name, make_default_for_rows in _DEFAULT_COLUMNS.items():
-        columns = {model.name: getattr(model, name) for model in models}
-        if all(values is None for values in columns.values()):
+    for argument, make_default_column in _MAKE_DEFAULT_COLUMN.items():
+        # the models' attributes have the names of the arguments
+        column_of_model = {model.name: getattr(model, argument) for model in models}
+        owners = [name for name, column in column_of_model.items() if column is not None]
+        if not owners:
             continue
-        owner, shared = next((owner, values) for owner, values in columns.items() if values is not None)
         for model in models:
-            if columns[model.name] is None:
-                if paired and name == "sample_weight":
-                    raise missing_weights_error(owner, model.name)
-                takes_shared_clusters = paired and name == "clusters"
-                columns[model.name] = shared if takes_shared_clusters else make_default_for_rows(model.n)
-        arguments[name] = columns
+            if column_of_model[model.name] is not None:
+                continue
+            if paired and argument == "sample_weight":
+                raise missing_weights_error(owners[0], model.name)
+            if paired and argument == "clusters":
+                column_of_model[model.name] = column_of_model[owners[0]]
+            else:
+                column_of_model[model.name] = make_default_column(model.n)
+        arguments[argument] = column_of_model
     return arguments
 
 
@@ -107,27 +111,29 @@ def align_models(models: Sequence[Predictions]) -> list[Predictions]:
 
 
 def _match_by_id(models: Sequence[Predictions], ids_of_models: Sequence[list[str]]) -> list[Predictions]:
-    """Return the models with every one in the order of the first, with a warning where that moves rows.
+    """Return the models in their order, each with its rows in the order of the first model's.
 
-    `ids_of_models` holds the ids of each model, one per row and all different. OtherSamplesError where a model has no
+    A warning says where that moves rows, and another where an id has different labels in two models. `ids_of_models`
+    holds the ids of each model, one per row and all different. OtherSamplesError where a model has no
     id in common with the first, DataError where some ids are in only one of the two.
     """
-    first = models[0]
-    row_of_id = {sample_id: row for row, sample_id in enumerate(ids_of_models[0])}
-    matched = [first]
+    first_model = models[0]
+    row_of_id = {sample_id: row for row, sample_id in enumerate(ids_of_models[0])}  # rows of the first model
+    matched = [first_model]
     for model, ids in zip(models[1:], ids_of_models[1:]):
         if row_of_id.keys().isdisjoint(ids):
             reason = f"they have no id in common (such as {display_name(ids[0])!r})"
-            raise _other_samples_error(first, model, reason)
-        _check_same_set(first, row_of_id, model, ids)
+            raise _other_samples_error(first_model, model, reason)
+        _check_same_id_set(first_model, row_of_id, model, ids)
+        # the rows of this model, in the order that their ids have in the first
         order = np.argsort([row_of_id[sample_id] for sample_id in ids])
-        if (np.diff(order) < 0).any():
-            message = (
-                f"{display_name(model.name)} was put in the order of {display_name(first.name)} by its ids."
-            )
+        moves_rows = (np.diff(order) < 0).any()
+        if moves_rows:
+            message = f"{display_name(model.name)} was put in the order of {display_name(first_model.name)} by its ids."
             warnings.warn(message, AbstainWarning, stacklevel=3)
-        matched.append(model.rows(order))
-        problem = _find_other_labels(first, matched[-1], ids_of_models[0])
+        reordered_model = model.rows(order)
+        matched.append(reordered_model)
+        problem = _find_other_labels(first_model, reordered_model, ids_of_models[0])
         if problem:
             warnings.warn(problem, AbstainWarning, stacklevel=3)
     return matched
@@ -146,8 +152,8 @@ def _find_other_labels(first: Predictions, second: Predictions, ids: Sequence[st
         first_labels, second_labels = map(as_array, columns)
         if first_labels.shape != second_labels.shape or first_labels.ndim != 1:  # such as one-hot rows
             continue
-        is_known = has_value(columns[0]) & has_value(columns[1])
-        rows = np.flatnonzero((first_labels != second_labels) & is_known)
+        have_both_labels = has_value(columns[0]) & has_value(columns[1])  # a mask of rows
+        rows = np.flatnonzero((first_labels != second_labels) & have_both_labels)
         if len(rows):
             labels = [display_name(values[rows[0]]) for values in (first_labels, second_labels)]
             return (
@@ -158,7 +164,7 @@ def _find_other_labels(first: Predictions, second: Predictions, ids: Sequence[st
     return ""
 
 
-def _check_same_set(
+def _check_same_id_set(
     first: Predictions, row_of_id: Mapping[str, int], second: Predictions, second_ids: Sequence[str]
 ) -> None:
     """Raise DataError for the first id that only one of two models has; the keys of `row_of_id` are the first's ids."""
@@ -185,10 +191,11 @@ def _match_by_position(models: Sequence[Predictions]) -> list[Predictions]:
     OtherSamplesError where their lengths, labels, groups or clusters differ; a warning where nothing confirms that the
     rows are the same samples.
     """
-    first = models[0]
+    first_model = models[0]
     for model in models[1:]:
-        if model.n != first.n:
-            raise _other_samples_error(first, model, f"they have {first.n:,} and {model.n:,} rows and no ids")
+        if model.n != first_model.n:
+            reason = f"they have {first_model.n:,} and {model.n:,} rows and no ids"
+            raise _other_samples_error(first_model, model, reason)
     confirming_column = check_shared_columns_equal(models)
     if confirming_column is None:
         message = (
@@ -200,10 +207,10 @@ def _match_by_position(models: Sequence[Predictions]) -> list[Predictions]:
 
 
 def check_shared_columns_equal(models: Sequence[Predictions]) -> str | None:
-    """Check that what a file says of its questions is equal, row by row, in all models that have it.
+    """Check that the columns that describe samples, and not answers, are equal row by row in all models that have them.
 
-    That are labels, groups, clusters and which questions are unanswerable. Returns the first of these four ("labels",
-    "groups", "clusters", "unanswerable") that every model has, which confirms that their rows are the same samples.
+    They are labels, groups, clusters and which questions are unanswerable. Returns the first in this order ("labels",
+    "groups", "clusters", "unanswerable") that every model has, which confirms that their rows are the same samples;
     None where no column is in every model. OtherSamplesError where such a column differs between two models. Models
     must have the same number of rows.
     """
@@ -319,8 +326,9 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
 def check_same_weights(first_path: str | Path, second_path: str | Path, column: str) -> None:
     """Check that two large tables have the same weights row by row, without loading either table whole.
 
-    `column` is the name of the weights. A second table without it is not checked, and neither are
-    lengths (see `check_same_ids`). Raises DataError where weights differ by more than the rounding of 32-bit numbers.
+    `column` is the name of the weights in both tables. A second table without it is not checked (the first of its files
+    tells, since all have the same columns), and neither are lengths (see `check_same_ids`). DataError where weights
+    differ by more than the rounding of 32-bit numbers.
     """
     first_files = find_files("compare", first_path)
     second_files = find_files("compare", second_path)
@@ -330,7 +338,8 @@ def check_same_weights(first_path: str | Path, second_path: str | Path, column: 
     batches = _pair_batches(read_text_batches(first_files, column), read_text_batches(second_files, column))
     for first_weights, second_weights in batches:
         for row, first, second in _differing_rows(first_weights, second_weights, row_count):
-            if not _is_about_equal(first, second):
+            # The texts differ, but may be one number: 0.1 as a 32-bit number is 0.10000000149.
+            if not _are_numbers_about_equal(first, second):
                 raise DataError(
                     f"row {row:,} has weight {display_name(first)} in {display_name(first_path)} and "
                     f"{display_name(second)} in {display_name(second_path)}, but the same samples must have the same "
@@ -353,7 +362,7 @@ def _differing_rows(
             yield row, first, second
 
 
-def _is_about_equal(first: str, second: str) -> bool:
+def _are_numbers_about_equal(first: str, second: str) -> bool:
     """Return whether two texts are numbers that are equal within the rounding of 32-bit numbers."""
     return is_number(first) and is_number(second) and math.isclose(float(first), float(second), rel_tol=1e-6)
 

@@ -36,7 +36,14 @@ from abstain.formats.loaded_columns import (
 from abstain.formats.log_rows import LETTERS_SUFFIX, agreement
 from abstain.formats.logs import LOSS_OF_GRADE, MIN_ROWS_TO_JUDGE_SCALE, SCALES, Log, Rules, find_fractions
 from abstain.formats.roles import RoleColumns
-from abstain.formats.safety import LISTED_NAMES, count_noun, display_name, file_error, has_or_have, is_or_are
+from abstain.formats.safety import (
+    MAX_LISTED_NAMES,
+    count_noun,
+    display_name,
+    file_error,
+    has_or_have,
+    is_or_are,
+)
 
 ANSWER_ROLES = ("prediction", "answered", "question", "task", "epoch")
 """Roles that make a table one of answers, where it has no class scores."""
@@ -52,7 +59,7 @@ _TRIAL_NAMES = (
     "run",
     "attempt",
 )  # of columns that number the trials of a task
-_MAX_REPEATS = 50  # mean rows of one `task_id`; with more it is rather a kind of questions
+_MAX_MEAN_ROWS_OF_TASK_ID = 50  # with more rows of each, a task is rather a kind of questions
 _QUESTION_COLUMNS = ("question", "prompt", "prompts")  # of a second file with right answers
 
 
@@ -65,8 +72,7 @@ def keep_stated_verdict(
     named one of them, the others are dropped; otherwise all stay.
 
     `roles` maps each role ("labels", "confidence", ...) to its columns, `stated_roles` are the roles whose columns the
-    user named. DataError where the user named several of the three. `source` is the opened file: its columns by name,
-    with their types.
+    user named. DataError, which names the file of `source`, where the user named several of the three.
     """
     stated_verdicts = [role for role in _VERDICT_ROLES if role in stated_roles]
     if len(stated_verdicts) > 1:
@@ -89,63 +95,68 @@ def columns_of_repeats(source: OpenedTable, roles: Mapping[str, RoleColumns]) ->
     """
     if source.is_harness_log or "clusters" in roles or "question" in roles:
         return []
-    used_names = {name for role, columns in roles.items() if role != "ids" for name in columns.names}
+    names_with_other_role = {
+        name for role, columns in roles.items() if role != "ids" for name in columns.names
+    }
     names = [name for name in source.columns if normalise_name(name) == "question"]
     names += roles["ids"].names if "ids" in roles else ()
     names += [name for name in source.columns if normalise_name(name) == _TASK_ID]
-    return [name for name in names if name not in used_names]
+    return [name for name in names if name not in names_with_other_role]
 
 
 def add_repeats(
     source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules, *, has_class_scores: bool = False
 ) -> dict[str, RoleColumns]:
-    """Return the roles with a column of questions or ids that repeat as that of clusters, where none is named for it.
+    """Return the roles with the column whose repeats say which rows are of one question, where no role says it yet.
 
-    Rows of one question depend on each other, and intervals that ignore it are too narrow. The column is one called
-    `question`, or else that of the ids, or else one called `task_id`. It becomes the role "clusters", with a warning
-    that says so; in a table with tasks or epochs and without class scores it becomes the role "question". So does
-    `task_id` beside a column that numbers the trials of each task, which becomes the role "epoch". One id in several
-    tasks, by the role "task" or a column called `task_name`, is several questions. Nothing is added to the log of a
-    harness, which says itself what its questions are, nor where values are missing, all different or all equal.
+    Rows of one question depend on each other, and intervals that ignore it are too narrow. The column is the first of
+    `columns_of_repeats` (`question`, ids, `task_id`) with repeats and without gaps. It becomes the role "question" in a
+    table with tasks or epochs and without class scores, and otherwise the role "clusters", with a warning that says so.
+    `task_id` next to a column that numbers the trials of each task makes that column the role "epoch". One id in
+    several tasks, by the role "task" or a column called `task_name`, is several questions.
 
     `roles` maps each role ("labels", "confidence", ...) to its columns, and `rules.only` (column name -> value) selects
     the rows. `source` is the opened file.
     """
-    selected_rows = select_rows(source, rules).mask  # a mask, None for all rows
+    row_mask = select_rows(source, rules).mask  # None for all rows
 
-    def load_texts(name: str) -> list[str]:
-        texts = as_texts(source.columns[name].load())
-        return list((texts if selected_rows is None else texts[selected_rows]).tolist())
+    def count_pairs(name: str, second_name: str) -> int:
+        """Return how many different pairs of values the selected rows of two columns hold."""
+        texts = [as_texts(source.columns[column].load()) for column in (name, second_name)]
+        selected_texts = [(column if row_mask is None else column[row_mask]).tolist() for column in texts]
+        return len(set(zip(*selected_texts)))
 
-    task_roles = {role: roles[role] for role in ("task",) if role in roles} or _find_task_names(source, roles)
-    trials = _find_trials(source, roles)  # a name of a column, or ""
-    has_distinct_questions = False
+    task_roles = {"task": roles["task"]} if "task" in roles else _find_task_names(source, roles)
+    trial_column = _find_trial_column(source, roles)  # "" where there is none
+    has_question_column_without_repeats = False
     for name in columns_of_repeats(source, roles):
         if len(source.columns[name].shape) != 1:  # a matrix
             continue
         values = source.columns[name].load()
-        values = values if selected_rows is None else values[selected_rows]
+        values = values if row_mask is None else values[row_mask]
         if not has_value(values).all():
             continue
-        count = _count_distinct(values)
+        question_count = _count_distinct(values)
         is_task_id = normalise_name(name) == _TASK_ID
         question_roles = {"question": RoleColumns((name,))}
         if task_roles and not is_task_id:  # one name in two tasks is two questions
-            count = len(set(zip(load_texts(name), load_texts(task_roles["task"].names[0]))))
+            question_count = count_pairs(name, task_roles["task"].names[0])
             question_roles |= task_roles
-        if not 1 < count < len(values):  # all values are equal, or none repeats
-            has_distinct_questions |= normalise_name(name) == "question"
+        if not 1 < question_count < len(values):  # all values are equal, or none repeats
+            has_question_column_without_repeats |= normalise_name(name) == "question"
             continue
-        if is_task_id and trials and len(set(zip(load_texts(name), load_texts(trials)))) == len(values):
-            question_roles |= {"epoch": RoleColumns((trials,))}
-        elif is_task_id and (has_distinct_questions or len(values) > _MAX_REPEATS * count):
-            continue  # the task is then a kind of questions, and not one question
+        if is_task_id and trial_column and count_pairs(name, trial_column) == len(values):
+            question_roles |= {"epoch": RoleColumns((trial_column,))}
+        elif is_task_id:
+            mean_row_count = len(values) / question_count
+            if has_question_column_without_repeats or mean_row_count > _MAX_MEAN_ROWS_OF_TASK_ID:
+                continue  # the task is then a kind of questions, and not one question
         # Tasks and epochs make this a table of answers (`is_log`), where repeats of a question become a cluster later.
         if not has_class_scores and ({"task", "epoch"} & {*roles, *question_roles}):
             return {**roles, **question_roles}
         message = (
-            f"`{display_name(name)}` has {count:,} values in {count_noun(len(values), 'row')}: rows with one value are "
-            f"taken as a cluster. Name other clusters with -c clusters=NAME (a column of row numbers: none)."
+            f"`{display_name(name)}` has {question_count:,} values in {count_noun(len(values), 'row')}: rows with one "
+            f"value are taken as a cluster. Name other clusters with -c clusters=NAME (a column of row numbers: none)."
         )
         warnings.warn(message, AbstainWarning, stacklevel=4)
         return {**roles, "clusters": RoleColumns((name,))}
@@ -161,7 +172,7 @@ def _find_task_names(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> d
     return {}
 
 
-def _find_trials(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> str:
+def _find_trial_column(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> str:
     """Return the column that numbers the trials of a task: that of the epochs, or one called `trial`; "" for none."""
     if "epoch" in roles:
         return roles["epoch"].names[0]
@@ -176,12 +187,12 @@ def is_log(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) 
     So it is where an evaluation harness wrote it, where it has a column that only answers have (`ANSWER_ROLES`), where
     the user changed any of the `rules` (options on how answers count), or where the user named several confidences or
     one that is no column of the file ("agreement", which is computed from the answers). `roles` maps each role
-    ("labels", "confidence", ...) to its columns. `source` is the opened file: its columns by name, with their types.
+    ("labels", "confidence", ...) to its columns. `source` is the opened file.
     """
     has_changed_rules = rules != Rules()
     if source.is_harness_log or has_changed_rules:
         return True
-    if any(role in roles for role in ANSWER_ROLES):
+    if any(role in roles for role in ANSWER_ROLES):  # "prediction", "answered", "question", "task", "epoch"
         return True
     confidence_names = roles["confidence"].names if "confidence" in roles else ()
     has_computed_confidence = any(name not in source.columns for name in confidence_names)
@@ -299,23 +310,25 @@ def _load_replies(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: 
 def _find_confidence_names(
     source: OpenedTable, roles: Mapping[str, RoleColumns], grade_column: str
 ) -> tuple[str, ...]:
-    """Return the confidences to read: those that the user named, or those of the log.
+    """Return the confidences to read: those that the user named one by one, or those of the harness's log.
 
-    `grade_column` is the column that says how right an answer is, "" for none; confidences of another answer than the
-    one it judges are left out. So are columns that say right or wrong, or hold the right or the given answers, unless
-    the user named them one by one.
+    `grade_column` is the column that says how right an answer is, "" for none. Left out of those of the log are the
+    confidences of another answer than the one it judges, columns that say right or wrong, and the right and the given
+    answers. Empty for a plain table in which the user named none.
     """
-    if "confidence" in roles and not _are_all_confidences(source, roles["confidence"].names):
+    if "confidence" in roles and not _are_all_confidences_of_log(source, roles["confidence"].names):
         return roles["confidence"].names
     excluded = set(source.facts.excluded_confidences_by_correctness.get(grade_column, ()))
-    for role in (*_VERDICT_ROLES, "labels", "prediction"):
+    for role in ("correct", "error", "loss", "labels", "prediction"):
         for name in roles[role].names if role in roles else ():
+            excluded.add(name)
             computed = split_computed_name(name)
-            excluded |= {name} if computed is None else {name, computed.column}
+            if computed is not None:  # "score/10" is computed from the column "score"
+                excluded.add(computed.column)
     return tuple(name for name in source.facts.possible_confidence_columns if name not in excluded)
 
 
-def _are_all_confidences(source: OpenedTable, names: tuple[str, ...]) -> bool:
+def _are_all_confidences_of_log(source: OpenedTable, names: tuple[str, ...]) -> bool:
     """Return whether these are all confidences of a log that has several, as *, and not some that the user chose."""
     names_of_log = source.facts.possible_confidence_columns
     return len(names_of_log) > 1 and names == names_of_log
@@ -333,8 +346,7 @@ def load_unjudged(
     `allow_several` is set, since a learned confidence allows gaps.
 
     DataError for `rules.grades`, which need the truth, for several confidences unless `allow_several` is set, and for
-    columns of different lengths. `source` is the opened file: its columns by name, with their types. Its replies, the
-    texts that the model wrote, are loaded only to find refusals such as "I don't know" in them.
+    columns of different lengths. `source` is the opened file.
     """
     if rules.grades:
         raise file_error(
@@ -354,6 +366,7 @@ def load_unjudged(
         roles=answer_roles,
         values_by_role=values,
         rules=rules,
+        # the texts that the model wrote; None unless refusals such as "I don't know" are looked for in them
         replies=_load_replies(source, roles, rules),
     )
     confidences = {}  # confidence by name, one number per row
@@ -367,10 +380,9 @@ def load_unjudged(
     confidence = confidences[first_name]
     answers.check_lengths(len(confidence), {**values, **confidences})
     has_confidence = np.isfinite(confidence)
-    may_be_answered = has_confidence.copy()
-    if rules.missing == "last" or allow_several:
-        may_be_answered = np.ones(len(confidence), bool)
-    answered = answers.find_answered(may_be_answered)
+    counts_without_confidence = rules.missing == "last" or allow_several
+    is_candidate = np.ones(len(confidence), bool) if counts_without_confidence else has_confidence
+    answered = answers.find_answered(is_candidate)  # the candidates with an answer
     lowest = np.finfo(np.float64).min  # only a rule that accepts everything accepts it
     return {
         "confidence": np.where(answered & has_confidence, confidence, lowest),
@@ -396,7 +408,7 @@ def select_rows(source: OpenedTable, rules: Rules) -> SelectedRows:
     rows of one filter are read: that which `rules.only` states, or else the first in the file.
 
     UncertainError where a stated column does not exist, DataError where no row has the stated value. `source` is the
-    opened file: its columns by name, with their types.
+    opened file. The result holds the mask of rows (None for all) and, for a summary, each column's value in words.
     """
     value_of_column = dict(rules.only)  # the value that a row must have to be read
     descriptions = {}  # column -> its value in words, where that is more than the value
@@ -418,7 +430,7 @@ def select_rows(source: OpenedTable, rules: Rules) -> SelectedRows:
         texts = as_texts(source.columns[name].load())
         matches = texts == value
         if not matches.any():
-            listed = ", ".join(display_name(text) for text in np.unique(texts)[:LISTED_NAMES])
+            listed = ", ".join(display_name(text) for text in np.unique(texts)[:MAX_LISTED_NAMES])
             raise file_error(
                 source.path,
                 f"no row has {display_name(value)!r} in column `{display_name(name)}`, which holds {listed}.",
@@ -472,7 +484,7 @@ def _load_right_answers(right_answers: OpenedTable, values: Mapping[str, Values]
                 f"has two answers to {display_name(question)!r}: {display_name(answer_of_question[question])!r} and "
                 f"{display_name(answer)!r}.",
             )
-    questions = as_texts(values["question"]).tolist()
+    questions = as_texts(values["question"]).tolist()  # of the rows of the first file
     questions_without_answer = [question for question in questions if question not in answer_of_question]
     if questions_without_answer:
         raise file_error(
@@ -547,7 +559,7 @@ class LoadedAnswers(LoadedColumns):
             dropped = []  # nothing else to rank by; the caller raises an error that says so
         constant = []
         # nobody named a confidence: all those of the log are read
-        if not is_stated or _are_all_confidences(self.source, self.roles["confidence"].names):
+        if not is_stated or _are_all_confidences_of_log(self.source, self.roles["confidence"].names):
             constant = [name for name, confidence in confidences.items() if _is_constant(confidence)]
         notes = [
             *self.source.facts.notes,
@@ -592,13 +604,13 @@ class LoadedAnswers(LoadedColumns):
         names = ("question", "task", "groups", "labels", "prediction", "epoch", "clusters")
         columns: dict[str, Any] = {name: self.values_by_role.get(name) for name in names}
         if isinstance(columns["epoch"], TextValues):
-            columns["epoch"] = columns["epoch"].code_of_row
+            columns["epoch"] = columns["epoch"].code_of_row  # a number for each distinct word
         if isinstance(columns["clusters"], TextValues):
             columns["clusters"] = columns["clusters"].texts()
         for name in ("sample_weight", "cost"):
             is_present = name in self.values_by_role
             columns[name] = self.require_numbers(name).reshape(-1) if is_present else None
-        columns["unanswerable"] = self.find_unanswerable()
+        columns["unanswerable"] = self.find_unanswerable()  # a mask, or None
         task = columns["task"]
         if task is not None and columns["groups"] is None and _count_distinct(task) > 1:
             columns["groups"] = task
@@ -713,19 +725,23 @@ class LoadedAnswers(LoadedColumns):
     def note_free_text(self, loss: np.ndarray) -> list[str]:
         """Return a sentence where right and given answers are free text, and almost none is equal; otherwise [].
 
-        An exact match is then no verdict. `loss` are the losses by that match. `values_by_role` maps roles ("labels",
-        ...) to loaded columns, `roles` to their names.
+        Equality then says little of which answers are right. `loss` is 0 where the two are equal, 1 where they differ,
+        NaN where there is no right answer. Nothing is said where another column says right or wrong.
+        `values_by_role` maps roles ("labels", ...) to loaded columns, `roles` to their names.
         """
         labels = self.values_by_role.get("labels")
         prediction = self.values_by_role.get("prediction")
-        if any(role in self.values_by_role for role in _VERDICT_ROLES):
+        if any(role in self.values_by_role for role in ("correct", "error", "loss")):
             return []
         if not isinstance(labels, TextValues) or not isinstance(prediction, TextValues):
             return []
-        rows = ~np.isnan(loss) & has_value(prediction)
-        is_free = 2 * len(prediction.distinct_texts) > len(prediction) >= _MIN_ROWS_OF_FREE_TEXT
-        right_share = 1 - float(loss[rows].mean()) if rows.any() else 1.0
-        if not is_free or right_share >= _MAX_SHARE_OF_EQUAL_TEXT:
+        # Answers that are options or classes repeat; of free text, most differ from each other.
+        differ_mostly = 2 * len(prediction.distinct_texts) > len(prediction)
+        if not differ_mostly or len(prediction) < _MIN_ROWS_OF_FREE_TEXT:
+            return []
+        is_compared = ~np.isnan(loss) & has_value(prediction)
+        right_share = 1 - float(loss[is_compared].mean()) if is_compared.any() else 1.0
+        if right_share >= _MAX_SHARE_OF_EQUAL_TEXT:
             return []
         names = [
             f"`{display_name(self.roles[role])}`" for role in ("prediction", "labels") if role in self.roles
@@ -741,12 +757,11 @@ class LoadedAnswers(LoadedColumns):
         """Return one confidence per row as float64, NaN where it is missing.
 
         `name` is the confidence's name and `values` its column; None for the agreement of repeated answers, which is
-        computed here. A confidence that has a scale in `rules.scale` (by name, or under "" for all) is a number that
-        the model stated, "percent", "fraction" or "mixed": percentages become fractions of 1. Numbers outside the scale
-        become NaN where `rules.outside` is "missing"; otherwise they raise DataError, as text does. So do at least
-        `min_rows_to_judge` percentages none of which exceeds 1, which are fractions. Without a scale, numbers stay as
-        they are. Infinite numbers stay too, with or without a scale: whatever reads a confidence takes a number that is
-        not finite as missing.
+        computed here. `rules.scale` maps names of confidences ("" for all) to the scale on which the model stated them:
+        "percent", "fraction" or "mixed". Percentages become fractions of 1. Numbers outside the scale become NaN where
+        `rules.outside` is "missing", and otherwise raise DataError. So do at least `min_rows_to_judge` percentages none
+        of which exceeds 1, which are fractions, and text. Without a scale, numbers stay as they are.
+        Infinite numbers always stay: whatever reads a confidence takes a number that is not finite as missing.
         """
         if values is None:
             return self.compute_agreement()
@@ -768,14 +783,15 @@ class LoadedAnswers(LoadedColumns):
         scale_name = self.rules.scale.get(name, self.rules.scale.get(""))
         if scale_name is None:
             return numbers
-        scale = SCALES[scale_name]
+        scale = SCALES[scale_name]  # from 0 to `scale.highest`
         is_outside = np.isfinite(numbers) & ~((numbers >= 0) & (numbers <= scale.highest))
         if is_outside.any() and self.rules.outside != "missing":
+            example = _farthest_from_zero(numbers[is_outside])
             raise self.error(
                 f"{is_outside.sum():,} of {np.isfinite(numbers).sum():,} values of `{display_name(name)}` lie outside "
-                f"0 to {scale.highest:g} (such as {_furthest(numbers[is_outside]):g}), so the column is not a stated "
-                f"{scale_name}. Count them as missing with --outside missing, state another --scale, or leave it out "
-                f"to rank the column as it is."
+                f"0 to {scale.highest:g} (such as {example:g}), so the column is not a stated {scale_name}. "
+                f"Count them as missing with --outside missing, state another --scale, or leave it out to rank the "
+                f"column as it is."
             )
         if scale_name == "percent":
             problem = find_fractions(name, numbers[~is_outside], min_rows_to_judge=min_rows_to_judge)
@@ -802,13 +818,13 @@ class LoadedAnswers(LoadedColumns):
 
         A summary of the log lists them. `confidence_names` are those of the log. The column of correctness is followed
         by the other columns that could have been used. A column that the log explains is followed by that explanation.
-        `roles` maps each role to its columns, `rules` say how answers count, and `source.facts` is what the log says of
-        its columns.
+        `roles` maps each role to its columns, `rules` say how answers count, and `source.facts` is what a harness's log
+        says of its columns (nothing for a plain table).
         """
         facts = self.source.facts
         column_of_role = {}
         for role, columns in self.roles.items():
-            name = str(columns)
+            name = str(columns)  # the names of the columns with commas; often there is one
             column_of_role[role] = (
                 f"{name} ({facts.descriptions[name]})" if name in facts.descriptions else name
             )
@@ -819,7 +835,7 @@ class LoadedAnswers(LoadedColumns):
         ]
         if other_correctness_columns and "correct" in column_of_role:
             column_of_role["correct"] += (
-                f" (others: {', '.join(map(display_name, other_correctness_columns[:LISTED_NAMES]))})"
+                f" (others: {', '.join(map(display_name, other_correctness_columns[:MAX_LISTED_NAMES]))})"
             )
         if self.rules.grades:
             answered = "by the grade"
@@ -857,8 +873,8 @@ def _plain_text(text: str) -> str:
     return " ".join(text.split()).casefold().strip(" .!\"'")
 
 
-def _furthest(numbers: np.ndarray) -> float:
-    """Return the number furthest from 0."""
+def _farthest_from_zero(numbers: np.ndarray) -> float:
+    """Return the number farthest from 0."""
     return float(numbers[np.abs(numbers).argmax()])
 
 
@@ -881,7 +897,7 @@ def _explain_missing_score(source: OpenedTable) -> str:
     """
     facts = source.facts
     if facts.possible_correctness_columns:
-        listed = ", ".join(map(display_name, facts.possible_correctness_columns[:LISTED_NAMES]))
+        listed = ", ".join(map(display_name, facts.possible_correctness_columns[:MAX_LISTED_NAMES]))
         return (
             f"several scores could say right or wrong: {listed}. State one: "
             f"-c correct={display_name(facts.possible_correctness_columns[0])}"

@@ -33,8 +33,8 @@ _COPIES_WHILE_CONVERTING_TEXT = 5
 _BYTES_PER_ROW = 40  # at the peak of an evaluation: a loss and a confidence, the keys that sort them, rows
 _BYTES_PER_LISTED_NUMBER = 40  # a Python float in a list
 _CSV_BLOCK_BYTES = 16 << 20  # bytes that pyarrow's csv reader parses at a time
-_ARROW_FILE_START = b"ARROW1"  # an IPC file begins so; an IPC stream does not
-_ARROW_FILE_HEADER = 8  # bytes before the first message of an IPC file
+_ARROW_FILE_MAGIC = b"ARROW1"  # an IPC file begins so; an IPC stream does not
+_ARROW_FILE_HEADER_SIZE = 8  # bytes before the first message of an IPC file: the magic, padded
 
 
 def _import_pyarrow(path: Path, submodule: str = "") -> Any:
@@ -85,8 +85,9 @@ def _follow_offset(data: memoryview, position: int) -> int:
 def unpacked_message_size(message: Any) -> int:
     """Return the bytes that the body of an Arrow IPC message (`pyarrow.ipc.Message`) has after decompression.
 
-    Sums what the compressed buffers state at their start; nothing is decompressed. 0 for messages that are neither a
-    record batch nor a dictionary. struct.error where the message is damaged.
+    A compressed buffer begins with its decompressed length (int64), or -1 where it is stored as it is. These lengths are
+    added; nothing is decompressed. 0 for messages that are neither a record batch nor a dictionary. struct.error where
+    the message is damaged.
     """
     if message.type not in ("record batch", "dictionary"):
         return 0
@@ -96,6 +97,7 @@ def unpacked_message_size(message: Any) -> int:
     batch = _follow_offset(data, _find_field(data, root, _MESSAGE_HEADER_FIELD))
     if message.type == "dictionary":
         batch = _follow_offset(data, _find_field(data, batch, _DICTIONARY_DATA_FIELD))
+    # Positions of fields are 0 where a field is absent.
     buffers_field = _find_field(data, batch, _BATCH_BUFFERS_FIELD)
     is_compressed = _find_field(data, batch, _BATCH_COMPRESSION_FIELD) != 0
     if not buffers_field or not is_compressed:
@@ -105,7 +107,7 @@ def unpacked_message_size(message: Any) -> int:
     total = 0
     for index in range(buffer_count):
         offset, length = struct.unpack_from("<qq", data, vector + 4 + _BUFFER_STRUCT_SIZE * index)
-        if length >= _STATED_LENGTH_SIZE:
+        if length >= _STATED_LENGTH_SIZE:  # a shorter buffer is empty
             stated_length = int(struct.unpack_from("<q", body, offset)[0])
             total += length if stated_length < 0 else stated_length  # negative: this buffer is not compressed
     return total
@@ -127,23 +129,23 @@ def open_parquet(path: Path, limits: Limits) -> OpenedTable:
         row_count = file.metadata.num_rows
         _check_table(path, schema, row_count, limits)
 
-    bytes_of_column: dict[str, int] = {}  # of those that were loaded
+    bytes_of_column: dict[str, int] = {}  # the memory that each loaded column needs, for the sum of all
 
     def load(name: str) -> Values:
         """Read one column by name, after its type and size were checked; `bytes_of_column` is updated."""
         # `columns` is made below, from this function
         is_text = columns[name].is_text
         _check_column_type(path, name, _list_fields(schema)[name].arrow_type)
-        dictionary_columns = [name] if is_text else None
+        columns_read_as_dictionary = [name] if is_text else None
         with (
             reporting_damage(path, "parquet"),
-            parquet.ParquetFile(path, read_dictionary=dictionary_columns) as file,
+            parquet.ParquetFile(path, read_dictionary=columns_read_as_dictionary) as file,
         ):
-            copies = _COPIES_WHILE_CONVERTING_TEXT if is_text else 1  # in memory at a time
-            bytes_of_column[name] = copies * _unpacked_column_size(path, file.metadata, name)
+            copy_count = _COPIES_WHILE_CONVERTING_TEXT if is_text else 1  # in memory at a time
+            bytes_of_column[name] = copy_count * _unpacked_column_size(path, file.metadata, name)
             limits.check_memory(path, bytes_of_column[name], f"column `{display_name(name)}`")
             limits.check_memory(path, sum(bytes_of_column.values()), f"its {len(bytes_of_column)} columns")
-            values = _select_field(file.read(columns=[name]), name)
+            values = _select_field(file.read(columns=[name]), name)  # a chunked array
             return convert_arrow(values, path=path, name=name, limits=limits)
 
     columns = _make_columns(schema, row_count, load)
@@ -161,9 +163,11 @@ def read_number_lists(path: Path, name: str, limits: Limits) -> list[list[float]
         arrow_type = _list_fields(file.schema_arrow)[name].arrow_type
         if not _is_list(arrow_type) or not _is_number(arrow_type.value_type):
             raise file_error(path, f"rows of `{display_name(name)}` must hold numbers.")
-        # the size counts at least 8 bytes for each number
-        most_numbers = _unpacked_column_size(path, file.metadata, name) // 8
-        limits.check_memory(path, _BYTES_PER_LISTED_NUMBER * most_numbers, f"column `{display_name(name)}`")
+        # the size counts at least 8 bytes for each number, so there cannot be more numbers than this
+        max_number_count = _unpacked_column_size(path, file.metadata, name) // 8
+        limits.check_memory(
+            path, _BYTES_PER_LISTED_NUMBER * max_number_count, f"column `{display_name(name)}`"
+        )
         lists: list[list[float] | None] = _select_field(file.read(columns=[name]), name).to_pylist()
         return lists
 
@@ -176,13 +180,14 @@ class _ArrowField(NamedTuple):
 
 
 def _list_fields(schema: Any) -> dict[str, _ArrowField]:
-    """Return the columns of a schema by name; those of structs are replaced by their fields, with dotted names.
+    """Return the columns of a `pyarrow.Schema` by name; those of structs are replaced by their fields, with dotted names.
 
     Where two have one dotted name, a column whose own name has dots counts more than a field, and of two fields the
-    first in the schema.
+    first in the schema. The path of a field is the name of its column and the names of the fields that lead to it.
     """
     fields: dict[str, _ArrowField] = {}
     for column in schema:
+        # the fields of a struct, at any depth; any other column yields itself
         for field in _flatten_field(_ArrowField(arrow_type=column.type, path=(column.name,))):
             fields.setdefault(".".join(field.path), field)
     plain_columns = {
@@ -229,6 +234,7 @@ def _unpacked_column_size(path: Path, metadata: Any, name: str) -> int:
             chunk = row_group.column(column_index)
             # a list column is stored as name.list.element
             if f"{chunk.path_in_schema}.".startswith(f"{name}."):
+                # A value may take no bytes in a page (a run of equal values), but takes 8 as a number or a pointer.
                 total += max(parquet_pages.unpacked_size(path, chunk), 8 * chunk.num_values)
     return total
 
@@ -243,11 +249,12 @@ def open_arrow(path: Path, limits: Limits) -> OpenedTable:
     with reporting_damage(path, "arrow"):
         with pyarrow.memory_map(str(path)) as stream:
             is_file = stream.read(len(_ARROW_FILE_START)) == _ARROW_FILE_START
-            stream.seek(_ARROW_FILE_HEADER if is_file else 0)  # a file is a stream of messages after a header
-            total = 0
+            # an IPC file is a stream of messages after a header
+            stream.seek(_ARROW_FILE_HEADER_SIZE if is_file else 0)
+            decompressed_bytes = 0
             for message in pyarrow.ipc.MessageReader.open_stream(stream):
-                total += unpacked_message_size(message)
-                limits.check_memory(path, total)
+                decompressed_bytes += unpacked_message_size(message)
+                limits.check_memory(path, decompressed_bytes)
         table = _open_ipc(path).read_all()
         table.validate(full=True)  # an untrusted file may hold offsets that point outside its buffers
         _check_table(path, table.schema, table.num_rows, limits)
@@ -299,7 +306,7 @@ def read_contents(path: Path, format_name: str) -> Contents:
 
     DataError where the file is damaged.
     """
-    try:
+    with reporting_damage(path, format_name):  # turns exceptions into a DataError
         if format_name == "arrow":
             row_group_sizes = None  # only parquet files have row groups
             schema = _open_ipc(path).schema
@@ -310,9 +317,6 @@ def read_contents(path: Path, format_name: str) -> Contents:
                 row_group_sizes = [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
         column_types = {field.name: str(field.type) for field in schema}
         return Contents(row_group_sizes=row_group_sizes, column_types=column_types)
-    except Exception:  # raised again as a DataError
-        with reporting_damage(path, format_name):
-            raise
 
 
 def read_batches(
@@ -355,17 +359,15 @@ def read_batches(
             yield from _read_csv_batches(path, choose_columns, text_columns)
             return
         names = choose_columns(reader.schema)
-        if hasattr(reader, "num_record_batches"):  # an IPC file; an IPC stream is iterated
-            all_batches = map(reader.get_batch, range(reader.num_record_batches))
-        else:
-            all_batches = reader
+        is_ipc_file = hasattr(reader, "num_record_batches")  # otherwise an IPC stream, which is iterated
+        all_batches = map(reader.get_batch, range(reader.num_record_batches)) if is_ipc_file else reader
         for batch in all_batches:
             chosen_columns = batch.select(names)
             # An untrusted file may hold offsets that point outside its buffers.
             chosen_columns.validate(full=True)
             yield chosen_columns
-    except Exception:  # raised again as a DataError
-        with reporting_damage(path, format_name):
+    except Exception:
+        with reporting_damage(path, format_name):  # turns the exception into a DataError
             raise
 
 
@@ -402,8 +404,10 @@ def _read_csv_batches(
     csv = _import_pyarrow(path, ".csv")
 
     def open_reader(type_of_column: dict[str, Any]) -> Any:
+        """Open the file, with these types of columns instead of those that pyarrow infers from the first block."""
         is_compressed = path.suffix.lower() in COMPRESSED_ENDINGS
         return csv.open_csv(
+            # a stream of decompressed bytes, with a limit
             _open_compressed_table(path) if is_compressed else path,
             read_options=csv.ReadOptions(block_size=_CSV_BLOCK_BYTES),
             convert_options=csv.ConvertOptions(column_types=type_of_column),
@@ -514,7 +518,8 @@ def _convert_texts(values: Any) -> TextValues:
     A chunk stores its rows as indices into its dictionary of distinct texts, which are made the same for all chunks.
     """
     joined = values.unify_dictionaries().combine_chunks()
-    chunks = joined.chunks if hasattr(joined, "chunks") else [joined]  # large columns may keep several chunks
+    # combine_chunks returns one array, or several chunks where one would be too large
+    chunks = joined.chunks if hasattr(joined, "chunks") else [joined]
     texts = ["" if text is None else str(text) for text in chunks[0].dictionary.to_pylist()]
     null_code = len(texts)  # the index of the empty text that is appended below
     codes = [

@@ -16,7 +16,7 @@ from abstain.formats.columns import Column, OpenedTable, TextValues, Values
 from abstain.formats.json_tables import describe_tree, find_tables
 from abstain.formats.log_readers import read_json_log
 from abstain.formats.safety import (
-    LISTED_NAMES,
+    MAX_LISTED_NAMES,
     Limits,
     check_parsing,
     decode_json,
@@ -92,7 +92,7 @@ def _explain_no_table(content: Any) -> str:
         return "every record must be an object with named values."
     if not isinstance(content, dict):
         return f"must hold an object of columns or a list of records, got {type(content).__name__}."
-    listed = ", ".join(f"`{display_name(name)}`" for name in list(content)[:LISTED_NAMES])
+    listed = ", ".join(f"`{display_name(name)}`" for name in list(content)[:MAX_LISTED_NAMES])
     return (
         f"holds no table: neither records, nor lists of values by name (it has {listed or 'nothing'}). A summary has "
         f"no answers; name the file that has one row per answer."

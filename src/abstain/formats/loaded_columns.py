@@ -17,7 +17,7 @@ from abstain._tables import is_number
 from abstain.errors import AbstainWarning, DataError
 from abstain.formats.columns import OpenedTable, TextValues, UncertainError, Values, has_value
 from abstain.formats.roles import RoleColumns
-from abstain.formats.safety import LISTED_NAMES, count_noun, display_name, file_error, has_or_have
+from abstain.formats.safety import MAX_LISTED_NAMES, count_noun, display_name, file_error, has_or_have
 
 TRUTH_WORDS = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
 """Words for true (1) and false (0), in lower case; an empty cell is NaN."""
@@ -74,7 +74,7 @@ class BlankOutcomesError(DataError):
 
 def explain_grades(column: str, words: Iterable[str]) -> str:
     """Return a sentence that asks what the words of a column of grades mean, with the options that say it."""
-    listed = sorted(set(words) - {""})[:LISTED_NAMES]
+    listed = sorted(set(words) - {""})[:MAX_LISTED_NAMES]
     grades = ",".join(f"{display_name(word)}=MEANING" for word in listed)
     return (
         f"`{display_name(column)}` grades by words ({', '.join(map(display_name, listed))}). Say what each means, "
@@ -283,8 +283,8 @@ class LoadedColumns:
             remedy = ""
             names = self.roles["probs"].names
             if len(names) > 1:
-                listed = ", ".join(f"`{display_name(name)}`" for name in names[:LISTED_NAMES])
-                columns = f" ({listed}{', ...' if len(names) > LISTED_NAMES else ''})"
+                listed = ", ".join(f"`{display_name(name)}`" for name in names[:MAX_LISTED_NAMES])
+                columns = f" ({listed}{', ...' if len(names) > MAX_LISTED_NAMES else ''})"
                 if "probs" not in self.stated_roles:
                     remedy = " If one of the columns is the confidence, name it: -c confidence=NAME."
             raise self.error(

@@ -43,7 +43,7 @@ from abstain.formats.logs import Log, Rules, make_distinct
 from abstain.formats.predictions import Predictions
 from abstain.formats.readers import open_source
 from abstain.formats.roles import RoleColumns, order_by_stated_classes
-from abstain.formats.safety import LISTED_NAMES, Limits, display_name, file_error
+from abstain.formats.safety import MAX_LISTED_NAMES, Limits, display_name, file_error
 
 # Roles whose columns are used, by the kind of file.
 _COMMON_ROLES = {
@@ -378,7 +378,7 @@ def _find_refusing_classes(options: _UserOptions, fields: Mapping[str, Any]) -> 
     names = TextValues.of(classes)
     for refusal in options.rules.refusals:
         if not find_refusals(names, [refusal]).any():
-            listed = ", ".join(display_name(name) for name in classes[:LISTED_NAMES])
+            listed = ", ".join(display_name(name) for name in classes[:MAX_LISTED_NAMES])
             raise file_error(
                 options.source.path,
                 f"--refusals names {display_name(refusal)!r}, which is not one of the classes: {listed}.",

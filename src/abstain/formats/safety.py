@@ -27,7 +27,7 @@ from abstain._tables import is_or_are as is_or_are
 from abstain.errors import AbstainError, DataError, InputError, MemoryLimitError
 
 _HOW_TO_RAISE_LIMIT = "If you trust the file, raise the limit with --memory."
-LISTED_NAMES = 8  # columns, classes or values that a message lists at most
+MAX_LISTED_NAMES = 8  # columns, classes or values that a message lists at most
 _MAX_MESSAGE_LENGTH = 600  # characters
 _MESSAGE_END_LENGTH = 150  # characters kept of the end of a long message, where its remedy is
 _BUFFER_BYTES = 1 << 16  # read from a file at a time
