@@ -239,12 +239,13 @@ class PolicyGrid:
 
         `cuts` holds the thresholds to try, rising, by stage. The first of each stage is minus infinity, which every
         answer reaches, so that a stage with c cuts has c + 1 bins: bin 0 for samples without an answer, bin b for
-        answers that reach b of the cuts. `shape` holds c + 1 for each stage.
+        answers that reach b of the cuts. `shape` holds c + 1 for each stage, which is also its number of choices
+        in a policy: one of its c cuts, or never to be asked.
         """
         self.data = data
         self.cuts = cuts
         self.shape = tuple(len(stage_cuts) + 1 for stage_cuts in cuts)
-        self.bins = []
+        self.bins = []  # by stage: the bin of each sample
         for stage_cuts, confidence in zip(cuts, data.confidences):
             has_answer = confidence > -math.inf  # minus infinity: the stage gave no answer
             finite_cuts_reached = np.searchsorted(stage_cuts[1:], confidence, side="right")
@@ -291,7 +292,8 @@ class PolicyGrid:
 
         `values` holds one array per stage and then the person's, each with one value per sample: the value of that
         stage's answer, whether it is given or not. The person's answers count only if the promise includes the person,
-        and an answer that the promise is not about does not count. A policy is one threshold per stage.
+        and an answer that the promise is not about does not count. A policy is one threshold per stage, and entry
+        [i, j, ...] of the result is that of threshold number i of the first stage, number j of the second, and so on.
 
         `histogram(stage, values)` sums the values of all samples by their bins at the stages 0 ... `stage`, one axis
         for each. From that, `sum_over_answered` makes a table of the sums over the samples that this stage answers, and
@@ -349,23 +351,25 @@ class PolicyGrid:
     def sum_of_expected_losses(self) -> np.ndarray:
         """For every policy, sum the expected losses of the answers, over all samples that the promise counts.
 
-        The expected loss of a stage's answer is smoothed over the confidences; the person's losses are as stated.
-        Losses are scaled to [0, 1]. The result has the shape of the grid of policies.
+        A policy is one threshold per stage; entry [i, j, ...] of the result is that of threshold number i of the first
+        stage, number j of the second, and so on. The expected loss of a stage's answer is smoothed over the
+        confidences; the person's losses are as stated. Losses are scaled to [0, 1].
 
-        Tables by bins have one axis for each of the stages 0 ... `stage`. `sum_over_answered` turns one into the sums
-        over the samples that this stage answers, `sum_over_passed_on` into those that no stage up to it answers: one
-        entry per policy.
+        A bin of a stage is a range of its confidences between neighbouring thresholds. A histogram, like
+        `_expected_loss_by_bin(stage)`, has one axis for each of the stages 0 ... `stage`: entry [a, b, ...] is of the
+        samples in bin a of the first, bin b of the second, ... `sum_over_answered` turns one into the sums over the
+        samples that `stage` answers, `sum_over_passed_on` into those that no stage up to it answers: one entry per
+        policy.
         """
-        total = np.zeros(self.shape)
+        total = np.zeros(self.shape)  # one entry per policy
         last_stage = len(self.shape) - 1
-        is_counted = (
-            self.data.is_counted
-        )  # masks by stage, then the person's; None: the promise is about all answers
+        # masks by stage, then the person's; None: the promise is about all answers
+        is_counted = self.data.is_counted
         for stage in range(len(self.shape)):
-            counts_by_bins = self._counts[stage]  # of samples, by the bins of the stages 0 ... `stage`
+            sample_counts = self._counts[stage]  # a histogram of all samples
             if is_counted is not None:  # only the answers of this stage that the promise is about
-                counts_by_bins = self.histogram(stage, is_counted[stage].astype(np.float64))
-            total += self.sum_over_answered(counts_by_bins * self._expected_loss_by_bin(stage))
+                sample_counts = self.histogram(stage, is_counted[stage].astype(np.float64))
+            total += self.sum_over_answered(sample_counts * self._expected_loss_by_bin(stage))
         if self.data.promise_includes_person:
             person_loss = self.data.person_losses
             if is_counted is not None:
@@ -376,10 +380,12 @@ class PolicyGrid:
     def _expected_loss_by_bin(self, stage: int) -> np.ndarray:
         """Estimate the mean loss of a stage's answers in every combination of bins of this stage and those before it.
 
-        By a logistic regression of the loss on the confidence ranks of these stages. Its features are 1, each rank, and
-        all products of two ranks (`_quadratic_features`), at the samples or at the bins. It is fitted to samples that
-        have an answer of this stage which the promise is about. The result has one axis for each of the stages 0 ...
-        `stage`, over its bins; 1/2 everywhere if there is no such sample.
+        By a logistic regression of the loss, scaled to [0, 1], on the confidence ranks of these stages. Its features
+        are 1, each rank, and all products of two ranks (`_quadratic_features`), at the samples or at the bins. A rank
+        is from -1/2 (the least confident) to 1/2; that of a bin is the mean rank of its samples, and a sample has the
+        rank of its bin. The regression is fitted to samples that have an answer of this stage which the promise is
+        about. The result has one axis for each of the stages 0 ... `stage`, over its bins; 1/2 everywhere if there is
+        no such sample.
         """
         # `bins` holds the bin of each sample at each stage; bin 0 is for samples without an answer
         has_counted_answer = self.bins[stage] > 0
@@ -391,7 +397,7 @@ class PolicyGrid:
         sample_ranks = []  # for each stage so far, the rank of each fitted sample
         bin_ranks = []  # for each stage so far, the rank of each bin, along the axis of that stage
         for axis in range(stage + 1):
-            # bin 0 of an earlier stage, without an answer, has the lowest rank there is, -1/2
+            # one entry per bin; bin 0, without an answer, has the lowest rank there is, -1/2
             rank_of_bin = _mean_rank_by_bin(self.bins[axis], self.shape[axis])
             sample_ranks.append(rank_of_bin[self.bins[axis][fitted_samples]])
             # length 1 along the axes of the other stages
@@ -404,7 +410,7 @@ class PolicyGrid:
             coefficient * feature
             for coefficient, feature in zip(coefficients, _quadratic_features(bin_ranks), strict=True)
         )
-        return _expit(np.asarray(log_odds))
+        return _expit(np.asarray(log_odds))  # the expected loss with these log odds
 
     def thresholds_of(self, policy: int) -> tuple[float, ...]:
         """The threshold of each stage in the policy with this flat index; infinity for a stage never asked."""
@@ -424,14 +430,16 @@ class PolicyGrid:
 def choose_cuts(data: CascadeData, max_cuts: int) -> list[np.ndarray]:
     """Choose the thresholds to try at each stage: minus infinity, then evenly spaced quantiles of its confidences.
 
-    They rise strictly. There are at most `max_cuts`, and no more than one for every ten samples. At minus infinity a
-    stage answers whenever it has an answer; a stage without any has this one only.
+    One array per stage, which rises strictly. There are at most `max_cuts`, and no more than one for every ten samples.
+    At minus infinity a stage answers whenever it has an answer; a stage without any has this one only.
     """
-    cut_count = max(1, min(max_cuts, data.sample_count // SAMPLES_PER_CUT))
+    cut_count = max(1, min(max_cuts, data.sample_count // SAMPLES_PER_CUT))  # minus infinity is one of them
     cuts = []
     for confidence in data.confidences:  # of one stage, by sample; minus infinity where it gave no answer
         ascending = np.sort(confidence[confidence > -math.inf])
-        positions = (np.arange(1, cut_count) * len(ascending)) // cut_count
+        positions = (
+            np.arange(1, cut_count) * len(ascending)
+        ) // cut_count  # of the quantiles, in `ascending`
         quantiles = np.unique(ascending[positions]) if len(ascending) else np.zeros(0)
         cuts.append(np.append(-math.inf, quantiles))
     return cuts
@@ -467,13 +475,14 @@ def fit_logistic(features: Sequence[np.ndarray], loss: np.ndarray) -> np.ndarray
     """Fit a logistic regression of losses in [0, 1] on the features, with a small ridge penalty, by Newton's method.
 
     `features` holds one array per feature, each with one value per sample; no intercept is added. Returns one
-    coefficient per feature; all are 0 without samples. The first step that changes no coefficient by much is the last.
+    coefficient per feature; all are 0 without samples. The first step that changes no coefficient by much is the last;
+    a search that did not converge is no error, as the losses that it smooths only rank policies.
     """
     design = np.stack(features, axis=1)
     penalty = np.full(design.shape[1], RIDGE_PENALTY)
     coefficients = np.zeros(design.shape[1])
     for _ in range(NEWTON_STEPS):
-        expected = _expit(design @ coefficients)
+        expected = _expit(design @ coefficients)  # the loss, from 0 to 1, with these log odds
         hessian = (design * (expected * (1 - expected))[:, None]).T @ design + np.diag(penalty)
         gradient = design.T @ (loss - expected) - penalty * coefficients
         newton_step = np.linalg.solve(hessian, gradient)
@@ -494,17 +503,18 @@ def expected_z_scores(
     `cuts` holds the thresholds to try at each stage; a policy is one of them for each stage. The result has one axis
     per stage; with groups it is the least over groups. `risk` is scaled to [0, 1]. Risks are estimated from `data` by
     losses that are smoothed over the confidences. Standard errors are those of a test on `test_size` independent
-    samples. Policies that answer nothing that the promise counts have a score of minus infinity.
+    samples of all groups together. Policies that answer nothing that the promise counts have a score of minus infinity.
     """
     least_score = np.asarray(math.inf)
     for group in data.split_by_group():  # the samples of each group; all samples without groups
         if not group.sample_count:  # `data` is a part of the samples: a group may have none in it
             continue
         grid = PolicyGrid(group, cuts)
-        count = grid.count_counted_answers()  # of every policy
+        count = grid.count_counted_answers()  # of every policy, in this group
         loss_below_limit = risk * count - grid.sum_of_expected_losses()
-        # A loss in [0, 1] with mean `risk` has a variance of at most risk (1 - risk). The sum over `count` answers is
-        # scaled to a test that sees test_size / sample_count times as many.
+        # A loss in [0, 1] with mean `risk` has a variance of at most risk (1 - risk). A test sees f times as many
+        # answers, f = test_size / sample_count: its sum is f times as large, with f times the variance. So the score
+        # of a sum in the test is that of the sum here with a variance that is divided by f.
         variance = risk * (1 - risk) * np.where(count > 0, count, 1.0) * data.sample_count / test_size
         score = np.where(count > 0, loss_below_limit / np.sqrt(variance), -math.inf)
         least_score = np.minimum(least_score, score)
@@ -525,10 +535,14 @@ def least_z_scores(
 def find_frontier(cost: np.ndarray, z_score: np.ndarray, candidates: np.ndarray | None = None) -> np.ndarray:
     """Find the policies for which no cheaper one is as safe: flat indices, from the safest to the cheapest.
 
+    A flat index counts the policies of the grid from 0. Of policies with equal costs only the safest is taken. The
+    result is empty if no candidate answers anything.
+
     Parameters
     ----------
     cost, z_score : ndarray
         Cost of every policy of the grid, and by how many standard errors it is expected to keep the risk (its safety).
+        Both have one axis per stage, or are flat.
     candidates : ndarray, optional
         Flat indices of the policies to choose from; by default all. Those with a score of minus infinity are left out.
     """
@@ -556,25 +570,26 @@ def policy_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: floa
     `data.losses` has one array per stage and then the person's, with the loss of that answer to each sample.
 
     One of the two bounds is by betting. A stake multiplies its wealth by 1 + stake * (risk - loss) at each counted
-    answer. `testing.doubling_stakes` returns stakes of at most 0.95 / (1 - risk), so that the factor stays positive for losses
-    up to 1. `testing.wealth_p` takes the mean wealth of the four stakes that suit the number of counted answers; which
-    these are depends on that number and on `risk` alone, not on the losses.
+    answer. `testing.doubling_stakes` returns stakes of at most 0.95 / (1 - risk), so that the factor stays positive for
+    losses up to 1. `testing.wealth_p` takes the mean wealth of the four stakes that suit the number of counted answers;
+    which these are depends on that number and on `risk` alone, not on the losses.
     """
     data = grid.data
     if data.clusters is not None:
         return _cluster_p_values(grid, path, risk, level)
     count = grid.count_counted_answers().reshape(-1)[path]
     total_loss = grid.sum_over_counted_answers(data.losses).reshape(-1)[path]
-    if data.is_zero_one:
+    if data.is_zero_one:  # a sum of 0/1 losses is a whole number, but for rounding
         return testing.binomial(np.rint(total_loss), count, risk)
-    stakes = testing.doubling_stakes(data.sample_count, risk)
-    log_wealth = []
+    stakes = testing.doubling_stakes(data.sample_count, risk)  # rising
+    log_wealth = []  # of each stake, one entry per policy in `path`
     for stake in stakes:
         # of each stage's answers, and of the person's: what they add to the log wealth
         log_gains = [np.log1p(stake * (risk - loss)) for loss in data.losses]
         log_wealth.append(grid.sum_over_counted_answers(log_gains).reshape(-1)[path])
     by_concentration = testing.hoeffding_bentkus(total_loss, count, risk)
     by_betting = testing.wealth_p(np.stack(log_wealth, axis=-1), count, risk, stakes)
+    # the factor 2 pays for taking the smaller of two p-values (Bonferroni)
     return np.minimum(1.0, 2 * np.minimum(by_concentration, by_betting))
 
 
@@ -582,12 +597,13 @@ def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: fl
     """Compute p-values of "the risk of this policy is above `risk`" by a bet on each cluster as a whole.
 
     One for each policy in `path` (positions in the flattened grid, in the order of testing) up to the first p-value
-    above `level`, at which testing stops; those after it are 1. The bet on a cluster grows with the number of its
-    samples that the promise counts; a cluster without any is left out.
+    above `level`, at which testing stops; those after it are 1. `risk` and the losses are scaled to [0, 1]. The bet on
+    a cluster grows with the number of its samples whose answer the promise counts; a cluster without any is left out.
 
     A stake multiplies its wealth by 1 + stake * (sum of risk - loss over the counted samples of a cluster).
     `testing.doubling_stakes` returns stakes for bets on at most so many clusters. They are at most 0.95 / ((1 - risk) *
-    `largest_weight`), with the size of the largest cluster as that weight, so that the factor stays positive.
+    `largest_weight`), with the size of the largest cluster as that weight, so that the factor stays positive: no sum
+    is below -(1 - risk) * `largest_weight`.
     `testing.wealth_p` takes the mean wealth of the four stakes that suit the number of clusters; which these are does
     not depend on the losses.
     """
@@ -605,6 +621,7 @@ def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: fl
         is_counted = data.is_answer_counted(answering).astype(np.float64)
         answers_by_cluster = np.bincount(cluster_of_sample, is_counted)
         loss_by_cluster = np.bincount(cluster_of_sample, is_counted * data.loss_of_answers(answering))
+        # of each cluster with a counted answer: the sum of risk - loss
         gain = (risk * answers_by_cluster - loss_by_cluster)[answers_by_cluster > 0]
         log_wealth = np.log1p(stakes * gain[:, None]).sum(axis=0)  # of each stake, after all clusters
         cluster_count = np.asarray([len(gain)])
@@ -715,15 +732,16 @@ def _certify_single_stage(promises: Sequence[CascadePromise], stage: int, level:
     """
     requirements = []
     for data, risk in promises:
-        # the samples whose answer by this stage the promise is about
+        # the samples whose answer by this stage the promise is about; None: there is none
         counted = data.counted_calibrations[stage]
         if counted is None:
             return None
-        all_samples = data.calibrations[stage]  # with any loss: only its confidences are used here
+        # all that this stage has an answer for: their confidences propose the thresholds, their losses are not used
+        all_samples = data.calibrations[stage]
         requirements.append(choosing.Requirement(all_samples, counted_samples=counted, risk=risk))
-    # one per promise, all with the same threshold
-    first_selection, *_ = choosing.certify(requirements, level)
-    return first_selection.threshold
+    # one selection per promise, all with the same threshold (None: no threshold passed)
+    any_selection, *_ = choosing.certify(requirements, level)
+    return any_selection.threshold
 
 
 def _start_margin(risk: float, test_size: int) -> float:
@@ -760,13 +778,14 @@ def estimate_least_costs(promises: Sequence[CascadePromise], max_cuts: int) -> L
     """Estimate the least cost of any policy that keeps all promises, and of those that ask a single stage.
 
     A policy is one threshold per stage. Risks are estimated by losses that are smoothed over the confidences; nothing
-    is certified here. `max_cuts` is the number of thresholds to try at each stage. Tables of the grid have one axis per
-    stage; `single_stage_policies` are positions in the flattened tables.
+    is certified here. Costs are per sample, in the user's unit, infinite if no policy keeps the promises. `max_cuts` is
+    the number of thresholds to try at each stage. Tables of the grid have one axis per stage; `single_stage_policies`
+    are positions in the flattened tables.
     """
     data = promises[0].data  # all promises share confidences and costs
     cuts = choose_cuts(data, max_cuts)
     grid = PolicyGrid(data, cuts)
-    # a score of 0: the estimated risk is the promised one
+    # the score is 0 where the estimated risk is the promised one; that of the least safe promise counts
     keeps_promises = least_z_scores(promises, cuts, data.sample_count) >= 0
     cost = np.where(keeps_promises, grid.total_costs() / data.sample_count, math.inf).reshape(-1)
     single_stage_policies = [grid.single_stage_policies(stage) for stage in range(data.stage_count)]
