@@ -85,9 +85,9 @@ def _follow_offset(data: memoryview, position: int) -> int:
 def unpacked_message_size(message: Any) -> int:
     """Return the bytes that the body of an Arrow IPC message (`pyarrow.ipc.Message`) has after decompression.
 
-    A compressed buffer begins with its decompressed length (int64), or -1 where it is stored as it is. These lengths are
-    added; nothing is decompressed. 0 for messages that are neither a record batch nor a dictionary. struct.error where
-    the message is damaged.
+    A compressed buffer begins with its decompressed length (int64), or -1 where it is stored as it is. These lengths
+    are added; nothing is decompressed. 0 for messages that are neither a record batch nor a dictionary. struct.error
+    where the message is damaged.
     """
     if message.type not in ("record batch", "dictionary"):
         return 0
@@ -180,7 +180,7 @@ class _ArrowField(NamedTuple):
 
 
 def _list_fields(schema: Any) -> dict[str, _ArrowField]:
-    """Return the columns of a `pyarrow.Schema` by name; those of structs are replaced by their fields, with dotted names.
+    """Return the columns of a pyarrow schema by name; those of structs are replaced by their fields, with dotted names.
 
     Where two have one dotted name, a column whose own name has dots counts more than a field, and of two fields the
     first in the schema. The path of a field is the name of its column and the names of the fields that lead to it.
@@ -248,7 +248,7 @@ def open_arrow(path: Path, limits: Limits) -> OpenedTable:
     pyarrow = _import_pyarrow(path)
     with reporting_damage(path, "arrow"):
         with pyarrow.memory_map(str(path)) as stream:
-            is_file = stream.read(len(_ARROW_FILE_START)) == _ARROW_FILE_START
+            is_file = stream.read(len(_ARROW_FILE_MAGIC)) == _ARROW_FILE_MAGIC
             # an IPC file is a stream of messages after a header
             stream.seek(_ARROW_FILE_HEADER_SIZE if is_file else 0)
             decompressed_bytes = 0
@@ -269,7 +269,7 @@ def _open_ipc(path: Path) -> Any:
     """Return pyarrow's reader of an IPC file or of an IPC stream."""
     pyarrow = _import_pyarrow(path)
     stream = pyarrow.memory_map(str(path))
-    is_file = stream.read(len(_ARROW_FILE_START)) == _ARROW_FILE_START
+    is_file = stream.read(len(_ARROW_FILE_MAGIC)) == _ARROW_FILE_MAGIC
     stream.seek(0)
     return pyarrow.ipc.open_file(stream) if is_file else pyarrow.ipc.open_stream(stream)
 
