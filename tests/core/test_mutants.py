@@ -56,8 +56,8 @@ CORE = {
     "reversed order, generic": ("core/rows.py", "descending=True", "descending=False"),
     "cumulation inside ties": (
         "core/sorting.py",
-        "np.not_equal(heads[1:], heads[:-1], out=ends[: len(heads) - 1])",
-        "ends[:] = True",
+        "np.not_equal(keys[1:], keys[:-1], out=is_run_end[: len(keys) - 1])",
+        "is_run_end[:] = True",
     ),
     "cumulation inside ties, generic": (
         "core/rows.py",

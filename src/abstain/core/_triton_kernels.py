@@ -55,9 +55,9 @@ def write_keys(bits, is_error, keys, error_keys, error_count, n, TILE: tl.conste
 def find_bin(x, first_bin, bin_count, mask):
     """Compute the bin number of each float64, exactly as `core.confidence_bins.BinMap.index` does.
 
-    `first_bin` and `bin_count` point to the tables of that map, with 2048 entries (octaves) for each of four regions:
-    0 negative or zero, 1 up to 1/2, 2 up to 1, 3 above 1. `mask` is false for elements past the end of the data, whose
-    results are not used.
+    `first_bin` (int64) and `bin_count` (float64, at least 1) point to the tables of that map: the first bin and the
+    number of bins of each octave, 2048 octaves for each of four regions. These are 0 negative or zero, 1 up to 1/2,
+    2 up to 1, 3 above 1. `mask` is false for elements past the end of the data, whose results are not used.
     """
     x = x + 0.0  # turns -0 into +0
     is_low = (x > 0) & (x <= 0.5)
@@ -136,9 +136,9 @@ def find_bin_of_float32(x, packed_table, mask):
     The regions are 0 negative or zero, 1 up to 1/2, 2 above 1/2 and up to 1, 3 above 1. Bins divide the distance of `x`
     from 1 in region 2, where resolution is needed close to 1, and its distance from 0 elsewhere. An octave is a power
     of two of that distance. `1 - x` and the product of whole numbers below are exact. `packed_table` holds 512 * first
-    bin + number of bins (at most 511) for each of 2048 octaves in four regions. A distance of 0 has octave 0, which is
-    its own. NaN falls into some bin of region 0, whose extremes then show it. `mask` is false for elements past the end
-    of the data, whose results are not used.
+    bin + number of bins (at most 511) for each of 2048 octaves in four regions. Octave 0 holds the distance 0 alone.
+    NaN falls into some bin of region 0, whose extremes then show it. `mask` is false for elements past the end of the
+    data, whose results are not used.
     """
     is_top = (x > 0.5) & (x <= 1)
     region = tl.where(x > 1, 3, tl.where(is_top, 2, tl.where(x > 0, 1, 0)))
@@ -298,7 +298,8 @@ def read_rows(logits, target, work, n, classes, stride, ignore_index,
     COLUMNS is a power of two that is not smaller. `target` holds class numbers, and `ignore_index` marks samples to
     leave out. SMOOTHING is the label smoothing. The confidence is minus the odds against the winner, as in
     `torch.loss`. A target out of range has loss NaN: asking the host to raise an error would make it wait. `work` holds
-    five columns of n float64, then 128 partial sums and a counter, both of `compute_weights`; sets the counter to 0.
+    five columns of n float64 (the last two are for weights and shares, which other kernels compute), then 128 partial
+    sums and a counter of the kernel `compute_weights`; sets the counter to 0.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, COLUMNS)

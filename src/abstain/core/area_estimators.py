@@ -337,8 +337,11 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
     ends at the accepted mass N; W is the total mass. The weight of a sample is a sum over the thresholds that accept
     it, which are those at its row and at all rows below: of m / N (harmonic), of m / (N - 1) without the sample itself
     (loo), of m / W (sele); for log it is -ln of its position over W + 1. With ties="expected" (equal confidences are
-    accepted one by one in random order), and for log always, it is the mean over the positions in the row. With
-    ties="expected" the rows may be the top or a middle part of a longer table.
+    accepted one by one in random order), and for log always, it is the mean over the positions in the row. Masses are
+    then whole numbers of samples.
+
+    `rows` may be a part of a longer table: only for harmonic and loo with ties="threshold" do the rows below the part
+    count, and are left out here.
     """
     xp = rows.xp
     base, factor = base_estimator(estimator)  # "2sele" is 2 times "sele"; all others have the factor 1
@@ -356,25 +359,27 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
         log_positions = log_factorial_difference(xp, mass_above, rows.accepted_mass)
         return xp.log(rows.total_mass + 1) - safe_divide(xp, log_positions, rows.mass)
     # From here on the samples are accepted one by one: the weight of the sample at position p is 1/p + ... + 1/W.
-    # First the positions below the last of these rows, if there are any: H_W - H_N.
+    # First the positions below the last of these rows: H_W - H_N, which is 0 where `rows` are the whole table.
     last_accepted = rows.accepted_mass[..., -1:]
     from_below_part = harmonic_difference(xp, last_accepted, rows.total_mass + 0 * last_accepted)
     if estimator == "loo":  # with one sample less the sum ends at 1 / (W - 1)
         from_below_part = from_below_part - 1 / rows.total_mass
-    if has_only_single_samples(rows):
+    if has_only_single_samples(rows):  # no ties: the sum of 1 / N over the row and all of `rows` below it
         return _threshold_weights(rows, "harmonic") + from_below_part
+    # sum of 1/p over the positions p = N - m + 1 ... N of the row, 0 for a row without mass
     g = sum_inverse_positions(rows)
-    # mean of 1/p + ... + 1/N over the positions p of the row: 1 - (N - m) g / m, and 1/N = g for a single sample
+    # Mean of 1/p + ... + 1/N over these positions: 1 - (N - m) g / m. For a single sample, m = 1, that is 1/N = g. A
+    # row without mass gets 0; no sample has its weight.
     from_own_row = xp.where(rows.mass > 1, 1 - safe_divide(xp, mass_above * g, rows.mass), g)
     return _sum_at_and_below(g, xp) - g + from_own_row + from_below_part
 
 
 def _threshold_weights(rows: Rows, estimator: str) -> Array:
-    """For a sample in each row: the sum of m / N over its row and all rows below it, down to the last one.
+    """For a sample in each row: the sum of m / N over its row and all rows below it, down to the last of `rows`.
 
-    m is the mass of a row and N the mass accepted there. `estimator` is "harmonic" or "loo". For "loo" the sample
-    itself is left out: the sum of m / (N - 1), less 1 / (N - 1) of the sample's row; quotients with a denominator of 0
-    count as 0.
+    m is the mass of a row and N the mass accepted there. `rows` may be a part of a table; what the rows below the part
+    add is left to the caller. `estimator` is "harmonic" or "loo". For "loo" the sample itself is left out: the sum of
+    m / (N - 1), less 1 / (N - 1) of the sample's row; quotients with a denominator of 0 count as 0.
     """
     xp = rows.xp
     if estimator == "loo":
@@ -407,10 +412,11 @@ def sample_weights(
     if weight is not None:
         weight = xp.astype(xp.take_along_axis(weight, order, axis=-1), wide)
     no_loss = xp.zeros_like(sorted_confidence, dtype=wide)  # weights do not depend on the losses
+    # as many rows as samples: that of a run of equal confidences is at its last sample, the others have no mass
     rows = rows_from_sorted(xp, no_loss, is_row_end, weight)
     weight_of_row = row_weights(rows, estimator, ties)
-    # A row is stored where its run of equal confidences ends: find the next end at or after each place. Places are
-    # counted from the last one, so that the nearest end is the largest number seen so far when read backwards.
+    # Find the end of each sample's run: the next end at or after its place. Places are counted from the last one, so
+    # that the nearest end is the largest number seen so far when read backwards.
     place_from_last = xp.flip(
         xp.broadcast_to(xp.arange(n, **device_keyword(sorted_confidence)), sorted_confidence.shape), axis=-1
     )
@@ -438,7 +444,9 @@ def area_of_samples(
     if loss.ndim > 1:
         return _batch_area(loss, confidence, weight, estimator, ties)
     samples = read_by_confidence(loss, confidence, weight)
+    # the rows (one per distinct confidence, most confident first) some thousand at a time
     pieces = iterate_rows(samples, with_loss=needs_row_loss(estimator, ties))
+    # the terms of all rows add up to (total mass) * AURC
     return math.fsum(float(area_terms(rows, estimator, ties).sum()) for rows in pieces) / samples.total_mass
 
 
@@ -465,10 +473,10 @@ def _batch_area(
     def areas_of_lines(start: int, stop: int) -> np.ndarray:
         """AURC of the lines start, ..., stop - 1, whose keys are sorted in place and then overwritten."""
         sort_lines(lines[start:stop])
-        sorted_loss = unpack_loss(lines[start:stop])
+        sorted_loss = unpack_loss(lines[start:stop])  # a new array: bytes for 0/1 losses, else float64
         keys = lines[start:stop].reshape(-1)
         keys >>= keys.dtype.type(loss_bits)  # what remains of a key is the confidence
-        sum_of_terms = sorted_loss @ weights_most_confident_first
+        sum_of_terms = sorted_loss @ weights_most_confident_first  # n * AURC of each line, if it had no ties
         equals_next = np.empty(sorted_loss.shape, dtype=bool)
         # over all lines at once, which is much faster; the last sample of a line was compared with the next line
         np.equal(keys[1:], keys[:-1], out=equals_next.reshape(-1)[:-1])
@@ -489,7 +497,7 @@ def _batch_area(
 def _tie_correction(
     sorted_loss: np.ndarray, equals_next: np.ndarray, estimator: str, ties: str
 ) -> np.ndarray:
-    """What ties add to each data set's sum of area terms, one number per line.
+    """What ties add to each data set's sum of area terms (n times its AURC), one number per line.
 
     This is the sum of the terms of all runs of equal confidence, less the terms that their samples would have if each
     had a confidence of its own. `sorted_loss` has one line of n losses per data set, most confident first: bytes for a
@@ -501,11 +509,12 @@ def _tie_correction(
     line_count, n = sorted_loss.shape
     is_tied = equals_next.copy()
     is_tied[:, 1:] |= equals_next[:, :-1]
-    # indices into the flattened lines, as all arrays of tied samples below
-    tied_samples = np.flatnonzero(is_tied)
-    last_of_run = np.flatnonzero(~equals_next.reshape(-1)[tied_samples])  # indices into `tied_samples`
+    tied_samples = np.flatnonzero(is_tied)  # indices into the flattened lines
+    # of each run, indices into `tied_samples`, where runs follow each other without gaps
+    last_of_run = np.flatnonzero(~equals_next.reshape(-1)[tied_samples])
     run_length = np.diff(last_of_run, prepend=-1)
     first_of_run = last_of_run - run_length + 1
+    # of each tied sample: its line, and further down its position, its loss and the loss accepted down to it
     line = tied_samples // n
     accepted_mass = tied_samples % n + 1.0  # a sample's position in its line, from 1
     tied_loss = sorted_loss.reshape(-1).take(tied_samples).astype(np.float64)

@@ -148,6 +148,7 @@ class Resampler:
             else:
                 total_mass = total_mass + abstained_counts @ self.abstained_weight
         rows = _rows_of_replicates(mass, self.loss, self.row_starts)
+        # `rows.total_mass` is that of the answered samples; the rows of the best order are made when they are needed
         return Replicates(rows=rows, total_mass=total_mass, rows_by_loss=lambda: self._rows_by_loss(mass))
 
     def counts(self, rng: np.random.Generator, size: int) -> np.ndarray:

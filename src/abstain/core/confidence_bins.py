@@ -74,7 +74,7 @@ class BinMap:
         A number x lies in one of four regions: negative or 0, (0, 1/2], (1/2, 1], or above 1. Within a region, the
         octave is the power of two of its distance from 1 (third region) or from 0, and equal steps of that distance
         within the octave are the bins. `self.first_bin` and `self.bin_count` hold the first bin of each octave and how
-        many it has.
+        many it has (at least 1), at the index 2048 * region + octave.
         """
         x = xp.astype(confidence, xp.float64) + 0.0  # -0 and +0 are one number
         is_low = (x > 0) & (x <= 0.5)
@@ -86,7 +86,7 @@ class BinMap:
         octave = bits >> _MANTISSA_BITS  # the exponent bits, 0 to 2047
         mantissa = bits & ((1 << _MANTISSA_BITS) - 1)
         first_bin, bin_count = self._tables_on_device(xp, x)
-        octave_of_all = region * _OCTAVES + octave  # among the octaves of all regions
+        octave_of_all = region * _OCTAVES + octave  # among the octaves of all regions: 2048 in each
         count = bin_count[octave_of_all]  # bins in this octave, a float
         # astype, not `* 1.0`: torch would make it float32 and put borderline numbers elsewhere than numpy
         share_of_octave = xp.astype(mantissa, xp.float64) / (1 << _MANTISSA_BITS)
@@ -130,11 +130,12 @@ def _octave_tables(bins: int, domain: str) -> _OctaveTables:
     """Distribute about `bins` bins over the octaves of the regions that `domain` ("unit" or "real") uses.
 
     There are four regions, in the order of `_REGIONS`: "negative" (and 0), "low" (up to 1/2), "top" (above 1/2, up to
-    1) and "big" (above 1). An octave is a power of two of the distance from 1 in the region "top", and from 0 in the
-    other three. Bins are numbered by ascending confidence. In "negative" and "top" the confidence increases as the
-    distance decreases, so that their octaves are numbered from the largest to the smallest. Every octave with a share
-    gets at least one bin; the others share the bin that follows. Distance 0 (the number 0 in "negative", the number 1
-    in "top") has octave 0, which never has a share: it gets one bin of its own, in addition to the others.
+    1) and "big" (above 1). The distance is that from 1 in the region "top", and from 0 in the other three. An octave is
+    all distances with the same 11 exponent bits as float64. The tables have its entry at 2048 * region + exponent bits;
+    a reader divides the octave evenly into its bins. Bins are numbered by ascending confidence, within octaves too: in
+    "negative" and "top" from the largest distance to the smallest. Every octave with a share gets at least one bin; the
+    others share the bin that follows. Distance 0 (the number 0 in "negative", the number 1 in "top") has octave 0,
+    which never has a share: it gets one bin of its own, in addition to the others.
     """
     shares = np.zeros((len(_REGIONS), _OCTAVES))
     shares_by_region = _UNIT_SHARES if domain == "unit" else _REAL_SHARES
@@ -147,8 +148,10 @@ def _octave_tables(bins: int, domain: str) -> _OctaveTables:
     first_bin = np.zeros_like(bin_count, dtype=np.int64)
     next_bin = 0
     for region_number, region in enumerate(_REGIONS):
-        # confidence increases as the distance from 1 ("top"), or from 0, decreases
-        is_reversed = region in ("top", "negative")
+        is_reversed = region in (
+            "top",
+            "negative",
+        )  # there the confidence increases as the distance decreases
         for octave in range(_OCTAVES - 1, -1, -1) if is_reversed else range(_OCTAVES):
             first_bin[region_number, octave] = next_bin
             next_bin += int(bin_count[region_number, octave])

@@ -151,7 +151,9 @@ class FoundSamples(NamedTuple):
 def count_found(rows: Rows, error_mass: Array | float, of_errors: bool) -> FoundSamples:
     """Count what is found, row by row, in a search of errors from the bottom up, or of right samples from the top down.
 
-    `rows` are those of a 0/1 loss, most confident first; `error_mass` is the mass of all errors of the data set.
+    `rows` are those of a 0/1 loss, most confident first; `error_mass` is the mass of all errors of the data set. Hits
+    are what is searched for. The result has one entry per row, in the order of `rows`: the hits in the row, and the
+    hits and the mass of all samples searched so far, the row itself included.
     """
     if of_errors:
         return FoundSamples(

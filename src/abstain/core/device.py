@@ -35,7 +35,7 @@ def supports(loss: Array, confidence: Array, weight: Array | None, is_zero_one: 
         return False
     if getattr(loss, "requires_grad", False) or getattr(confidence, "requires_grad", False):
         return False
-    dtype_name = str(confidence.dtype).rpartition(".")[2]
+    dtype_name = str(confidence.dtype).rpartition(".")[2]  # "float32" of "torch.float32"
     return dtype_name in _FLOAT_TYPES and bool(is_zero_one())
 
 
@@ -69,7 +69,7 @@ def area(xp: Namespace, loss: Array, confidence: Array, estimator: str, ties: st
             xp=xp,
             has_empty_rows=False,
         )
-        sum_of_terms = sum_of_terms + xp.sum(area_terms(rows, estimator, ties))
+        sum_of_terms = sum_of_terms + xp.sum(area_terms(rows, estimator, ties))  # those of all rows: n * AURC
         mass_above = accepted_mass[-1:]
         loss_above = accepted_loss[-1:]
     return xp.where(is_finite, sum_of_terms / n, xp.nan)

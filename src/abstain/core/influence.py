@@ -181,7 +181,9 @@ class AreaUnderCurve(Area):
         estimator = self.estimator
         ties = self.ties
         if estimator == "harmonic" and ties == "threshold" and not rows.has_empty_rows:
-            return _plain_area_derivative(rows)  # the usual case, computed faster
+            return _plain_area_derivative(
+                rows
+            )  # the usual case, computed faster; it divides by every accepted mass
         slope = row_weights(rows, estimator, ties)  # the rank weight of each row
         # derivatives of the term of each row in its mass m and in its accepted mass N
         effects = _mass_effects(rows, estimator, ties)
@@ -189,7 +191,7 @@ class AreaUnderCurve(Area):
         # what a sample in any row above these does to their terms: constant_above + slope_above * loss
         constant_above = 0.0
         slope_above = 0.0
-        if effects.of_accepted_mass is not None:  # None: the terms do not depend on N
+        if effects.of_accepted_mass is not None:  # None: the terms do not depend on N, as with "sele"
             # N rises in the sample's own row and in all rows below it
             sum_at_and_below = np.cumsum(effects.of_accepted_mass[::-1])[::-1]
             constant = constant + sum_at_and_below

@@ -508,9 +508,10 @@ def sum_areas(
     """Sums over one part of a ranking for each of several areas, by area.
 
     A part is a run of rows; `table` holds them, one per distinct confidence, with sums over their samples. `error_mass`
-    is the mass of all errors of the data set, and `loss_unit` one unit of the losses in the user's units. Without ties
-    the area behind AUROC (`AcceptedLossArea`) needs no pass of its own where AUGRC came before it: its influences are
-    those of AUGRC less l / W, with W the total mass.
+    is the mass of all errors of the data set. The losses in the table were divided by `loss_unit`; a user's own metric
+    that does not scale with them is computed in the user's units. Without ties the area behind AUROC
+    (`AcceptedLossArea`) needs no pass of its own where AUGRC came before it in `areas`: its influences are those of
+    AUGRC less l / W, with W the total mass.
     """
     generalised_area = AreaUnderCurve(estimator="sele", ties="threshold")  # AUGRC
     # as many rows as samples: the mass counts samples, since all weights are 1
@@ -521,8 +522,9 @@ def sum_areas(
             total_mass = float(table.rows.total_mass[0])
             sums_by_area[area] = _accepted_loss_from_augrc(sums_by_area[generalised_area], total_mass)
         else:
-            # an area that does not scale with the losses must know their unit
-            sums_by_area[area] = sum_area(table, area.with_loss_unit(loss_unit), error_mass)
+            # the same area, unless it has to know the unit because it does not scale with the losses
+            area_in_units = area.with_loss_unit(loss_unit)
+            sums_by_area[area] = sum_area(table, area_in_units, error_mass)
     return sums_by_area
 
 
@@ -573,7 +575,8 @@ def _influence_powers(table: MomentTable, const: np.ndarray, slope: np.ndarray) 
     A row is all samples of one confidence. `const` and `slope` have one entry per row of the table, for all samples of
     the row; w is the weight of a sample and l its loss. The sums for p = 2 and for p = 4 are in the order of _PAIRS[p],
     which lists the exponents (i, j) with i + j <= p. With weights of 1 the sums with w^2 are among those with w^4, at
-    the places _SECOND_AMONG_FOURTH.
+    the places _SECOND_AMONG_FOURTH. For 0/1 losses the result also has the sums of w^2 u^i, i = 0, 1, 2, over the
+    errors alone; for others these three are NaN.
     """
     # Losses other than 0/1 with hardly any ties: the losses and weights of all samples, one by one. Otherwise None, and
     # the sums follow from those of w^p l^j in each row.
@@ -718,13 +721,15 @@ class Totals(NamedTuple):
     error_size: float = 1.0
 
     def in_error_units(self) -> Totals:
-        """The same sums for 0/1 losses, where every loss is 0 or one number c and both occur; otherwise unchanged.
+        """The same sums with all losses divided by c, where every loss is 0 or c and both occur; otherwise unchanged.
 
-        `error_size` of the result is c. Losses of at least 0 take one value besides 0 exactly where their sums of
-        powers are proportional: (sum w^4 l) (sum w^4 l^3) is the square of sum w^4 l^2, and larger otherwise (Cauchy
-        and Schwarz). `self.squared_weight_moments` and `self.fourth_power_moments` are the sums of w^2 l^j and of w^4
-        l^j, by rising j; where they are empty, nothing is known, and the sums are returned unchanged.
+        Losses are 0 or 1 then, and `error_size` of the result is c, one unit of them in the user's units; unchanged
+        sums keep theirs. Losses of at least 0 take one value besides 0 exactly where their sums of powers are
+        proportional: (sum w^4 l) (sum w^4 l^3) is the square of sum w^4 l^2, and larger otherwise (Cauchy and
+        Schwarz). `self.squared_weight_moments` and `self.fourth_power_moments` are the sums of w^2 l^j and of w^4 l^j,
+        by rising j; where they are empty, nothing is known, and the sums are returned unchanged.
         """
+        # With `zero_one`, the losses are 0/1 as the user has them, or were divided by c before.
         if self.zero_one or self.has_negative_loss or not self.fourth_power_moments:
             return self
         w4, w4l, w4l2, w4l3, _ = self.fourth_power_moments

@@ -294,7 +294,8 @@ class Blocks:
         """The table with all weights divided by one number, the unit.
 
         The unit is the common weight if all weights are equal (except for rounding), so that they become exactly 1;
-        otherwise the largest power of two that is not above the root of the largest `w2`. The table is not empty.
+        otherwise the largest power of two that is not above the root of the largest `w2`, which brings the weights
+        close to 1: their fourth powers must neither overflow nor vanish. The table is not empty.
 
         Of each confidence, `count` is the number of samples, `w2`, `w2l` and `w2ll` are sums of w^2 l^j (j = 0, 1, 2),
         and `fourths` sums of w^4 l^j (j = 0 ... 4).

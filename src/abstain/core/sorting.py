@@ -46,14 +46,14 @@ def mark_run_ends_between(sorted_keys: np.ndarray, payload_bits: int, start: int
     0 <= start < stop <= len(sorted_keys).
     """
     # one key more than the range has, if there is one, to compare the last with
-    heads = sorted_keys[start : min(stop + 1, len(sorted_keys))]
+    keys = sorted_keys[start : min(stop + 1, len(sorted_keys))]
     if payload_bits:
-        heads = heads >> payload_bits
-    ends = np.empty(stop - start, dtype=bool)
-    np.not_equal(heads[1:], heads[:-1], out=ends[: len(heads) - 1])
+        keys = keys >> payload_bits
+    is_run_end = np.empty(stop - start, dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=is_run_end[: len(keys) - 1])
     if stop == len(sorted_keys):
-        ends[-1] = True
-    return ends
+        is_run_end[-1] = True
+    return is_run_end
 
 
 def find_tied_places(sorted_values: np.ndarray) -> np.ndarray:
@@ -108,7 +108,7 @@ def sort_by_digits(keys: np.ndarray) -> np.ndarray:
         group_bounds[chunk_number, 1:] = np.searchsorted(group, group_numbers, "right", sorter=order)
         chunk[...] = chunk.take(order)
 
-    _run_for_each(reorder_chunk_by_group, len(chunks))
+    _run_for_each(reorder_chunk_by_group, len(chunks))  # calls it with 0, 1, ..., in threads
     result = np.empty_like(keys)
     group_sizes = np.diff(group_bounds, axis=1).sum(axis=0)
     group_starts = np.concatenate([[0], np.cumsum(group_sizes)])
@@ -142,16 +142,17 @@ class _GroupPlan(NamedTuple):
 def _plan_groups(keys: np.ndarray) -> _GroupPlan:
     """Divide the range of unsigned keys, not empty, into _GROUPS groups of about equal size.
 
-    Sizes are estimated from the distribution of every k-th key, about 2^18 of them.
+    The prefix of a key, its up to 16 leading bits `key >> shift`, decides its group: all keys of one prefix are in one
+    group. Sizes are estimated from the distribution of every k-th key, about 2^18 of them.
     """
     bits = max(1, int(keys.max()).bit_length())
     shift = keys.dtype.type(max(0, bits - _DIGIT_BITS))
     thinned_keys = keys[:: max(1, len(keys) >> 18)]
     prefix = (thinned_keys >> shift).astype(np.intp)
-    count = np.bincount(prefix, minlength=1 << min(bits, _DIGIT_BITS))
-    count_below = np.cumsum(count) - count  # of each prefix: how many keys have a smaller one
+    count = np.bincount(prefix, minlength=1 << min(bits, _DIGIT_BITS))  # of thinned keys, by prefix
+    count_below = np.cumsum(count) - count  # of each prefix: how many thinned keys have a smaller one
     group = np.minimum(count_below * _GROUPS // len(thinned_keys), _GROUPS - 1)
-    return _GroupPlan(shift, group.astype(np.uint8))
+    return _GroupPlan(shift=shift, group_of_prefix=group.astype(np.uint8))  # numbers below 256
 
 
 def _sort_parts_by_digits(parts: list[np.ndarray], out: np.ndarray) -> None:

@@ -458,18 +458,19 @@ class OwnArea(Area):
         subtracts the mean influence. The derivative is `constant + slope * loss` for a sample of each row, up to a
         number that all samples share. Both come from the functions of the metric's definition, `self.metric.value` and
         `self.metric.influence`. `rows` must be the whole ranking: one row per distinct confidence, most confident
-        first; their losses were divided by `self.loss_unit`. `error_mass` is not read: all areas take the same
-        arguments, and only `PrecisionArea` needs it.
+        first. Their losses times `self.loss_unit` are those from which the metric is to be computed; the unit is 1
+        unless the metric does not scale with the loss. `error_mass` is not read: all areas take the same arguments,
+        and only `PrecisionArea` needs it.
         """
         metric = self.metric
         assert metric.value is not None
         assert metric.influence is not None
-        if self.loss_unit != 1:  # the metric takes losses in the user's units
+        if self.loss_unit != 1:  # back to the user's units
             rows = rows._replace(
                 loss=rows.loss * self.loss_unit, accepted_loss=rows.accepted_loss * self.loss_unit
             )
         value = float(metric.value(rows, metric.option_values))
-        # constant and slope by row, or one for all rows
+        # `constant` and `slope` have one entry per row, or are one number for all rows
         row_influence = metric.influence(rows, metric.option_values)
         constant = np.broadcast_to(np.asarray(row_influence.constant, dtype=np.float64), rows.mass.shape)
         slope = np.broadcast_to(np.asarray(row_influence.slope, dtype=np.float64), rows.mass.shape)
