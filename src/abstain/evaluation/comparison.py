@@ -352,12 +352,12 @@ def naming_model(function: str, name: str) -> Iterator[None]:
 
 def refuse_paths(function: str, models: Any) -> None:
     """Raise InputError, in the name of `function`, for the path of a file where there should be a model's arrays."""
-    given = [models]
+    outputs = [models]  # a single model
     if isinstance(models, Mapping):
-        given = list(models.values())
+        outputs = list(models.values())
     elif isinstance(models, (list, tuple)):
-        given = list(models)
-    for value in given:
+        outputs = list(models)
+    for value in outputs:
         if isinstance(value, (str, os.PathLike)):
             command_name = function.partition("_")[0]  # "compare" for the function compare_answers, too
             command = f"abstain {command_name} FILE FILE"
@@ -433,8 +433,8 @@ def _losses_and_confidences(
     `kind` is "probs" for a model that was passed as `probs=`, otherwise "logits". Without `labels` the model must be a
     pair (loss, confidence), not passed as `probs=`; it enters once, and InputError is raised for anything else. With
     labels the model is its logits or probabilities, which enter once per score; `requested_loss` is the name of one
-    loss, or a function. A contestant is called after the model, after the score if `model_name` is empty, or
-    "model / score" if there are several scores.
+    loss, or a function, and `classes` names the columns (None: labels are their numbers). A contestant is called after
+    the model, after the score if `model_name` is empty, or "model / score" if there are several scores.
     """
     if labels is None:
         if kind == "probs" or not (isinstance(model, (tuple, list)) and len(model) == 2):
@@ -443,7 +443,8 @@ def _losses_and_confidences(
     vectors = read_model(
         "compare", labels=labels, scores=scores, losses=[requested_loss], classes=classes, **{kind: model}
     )
-    loss = next(iter(vectors.losses.values()))  # the requested one is the only one
+    # `vectors.losses` and `vectors.scores` hold vectors by name; the requested loss is the only one
+    loss = next(iter(vectors.losses.values()))
     contestants = {}
     for score, confidence in vectors.scores.items():
         if not model_name:

@@ -245,11 +245,11 @@ def _measure_ensemble(
 def _mean_of_members(measured: Sequence[Measured], has_one_size: bool) -> Measured:
     """The estimate of the members' mean with its variance, and the counts behind it, from those of each member.
 
-    All members have the same samples. Estimate, variance and the variance of that are left as nan: the caller fills
-    them in from the mean influence. The sums of contributions and the counts of errors and of right samples are means
+    All members have the same samples, without weights and clusters. Estimate, variance and the variance of that are
+    left as nan: the caller fills them in from the mean influence. Sums of contributions and all counts are plain means
     over members: the members err on the same samples, so together they rest on as many errors as one of them on
-    average. (A contribution is what one sample adds to the estimate; their sum and the sum of their squares say on how
-    many errors it rests.)
+    average, not on the sum. (A contribution is what one sample adds to the estimate; their sum and the sum of their
+    squares say on how many errors it rests.)
 
     `has_one_size` says that the errors of all members have one size, the common unit of their losses. Otherwise
     everything is turned into the user's units.
@@ -269,14 +269,16 @@ def _mean_of_members(measured: Sequence[Measured], has_one_size: bool) -> Measur
         squared_contribution_sum=float(np.mean([spread.squared_contribution_sum for spread in spreads])),
         less_biased_estimate=less_biased_estimate,
     )
-    # the members have the same samples and clusters, so other fields are the same for all
+    # numbers of samples and units, and the size of an error, are the same for all members
     mean_sample = samples[0]._replace(
         is_zero_one=all(sample.is_zero_one for sample in samples),
         has_negative_loss=any(sample.has_negative_loss for sample in samples),
         risk=float(np.mean([sample.risk for sample in samples])),
         error_count=float(np.mean([sample.error_count for sample in samples])),
         right_count=float(np.mean([sample.right_count for sample in samples])),
+        # disjoint pairs of an error and a right sample: as many as there are of the rarer kind
         pair_count=float(np.mean([sample.pair_count for sample in samples])),
+        # without clusters each sample is a draw: of a member, these are its `error_count` and its `right_count`
         error_draws=float(np.mean([sample.error_draws for sample in samples])),
         right_draws=float(np.mean([sample.right_draws for sample in samples])),
         largest_loss=max(sample.largest_loss for sample in samples),

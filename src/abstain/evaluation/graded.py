@@ -223,7 +223,7 @@ def further_entries(
     for each sample as well: False where the confidence is a number that only ranks the sample, so that calibration
     leaves it out; None where all have a confidence of their own. Where the samples have weights, other losses, or for
     calibration confidences that are no probabilities, an entry has the reason instead of a number. `level` is the
-    two-sided confidence level, such as 0.95.
+    two-sided confidence level, such as 0.95; `score`, `loss` and `group` are the place of the entries in the table.
     """
     if not metrics:
         return []
@@ -251,7 +251,7 @@ def further_entries(
             entries += answer_entries(
                 answers, [metric], level=level, clusters=samples.clusters, score=score, loss=loss, group=group
             )
-        else:
+        else:  # a metric of calibration
             if not has_own.any():
                 entries.append(replace(entry, n=0, reason="no answer has a confidence of its own"))
                 continue
@@ -309,11 +309,12 @@ class TargetCurve(Stored, _tables.Notebook):
     def plot(self, ax: Axes | None = None, *, name: str = "", size: FigureSize | None = None) -> Axes:
         """Draw the curve with its intervals as a band, and return the axes.
 
-        Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen). `name` is
-        shown in the legend.
+        `self.score`, `self.low` and `self.high` have one entry for each target in `self.target`, ascending. Draws on
+        `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen). `name` is shown in
+        the legend.
         """
         axes: Any = make_axes(ax, size=size)
-        style = line_style(len(axes.lines))
+        style = line_style(len(axes.lines))  # that of the next curve: axes may hold curves already
         axes.plot(self.target, self.score, label=_tables.escape_controls(name) or None, **style._asdict())
         axes.fill_between(
             self.target, self.low, self.high, color=style.color, alpha=BAND_OPACITY, linewidth=0

@@ -325,7 +325,7 @@ class GrowingComparison(Stored, Notebook):
         clusters: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> GrowingComparison:
-        """The comparison with one more batch of samples, and one more look.
+        """The comparison with one more batch of samples, and one more look: an evaluation of all samples so far.
 
         Parameters
         ----------
@@ -342,6 +342,7 @@ class GrowingComparison(Stored, Notebook):
         function = "GrowingComparison.add"
         losses, confidences = _read_batch(function, models)
         size = len(next(iter(losses.values())))
+        # the new samples alone, as a comparison that nobody has looked at
         batch = replace(
             self,
             losses=losses,
@@ -356,7 +357,10 @@ class GrowingComparison(Stored, Notebook):
         for name, column in (("clusters", batch.clusters), ("sample_weight", batch.sample_weight)):
             if column is not None and len(column) != size:
                 raise ShapeError(f"{function}: `{name}` must have {size} entries, got {len(column)}.")
-        return self._with_samples_of(function, batch)._with_new_look(previous=self.series)
+        # raises unless the batch has the models of the samples so far, and clusters and weights where these have them
+        all_samples = self._with_samples_of(function, batch)
+        # `self.series` holds the looks so far, at the samples of `self`; None before the first
+        return all_samples._with_new_look(previous=self.series)
 
     def merge(self, later: GrowingComparison) -> GrowingComparison:
         """Both comparisons as one: the samples of this one, then those of `later`, and one look at all of them.
@@ -374,16 +378,17 @@ class GrowingComparison(Stored, Notebook):
         merged = self._with_samples_of(function, later)
         if not merged.n:  # both are without samples, and there is nothing to look at
             return merged
-        return merged._with_new_look(previous=None)  # a first look
+        return merged._with_new_look(previous=None)  # this look is the first
 
     def _with_samples_of(self, function: str, later: GrowingComparison) -> GrowingComparison:
-        """The samples of this comparison, then those of `later`, without a new look; the looks are those of this one.
+        """The samples of this comparison, then those of `later`, without a new look.
 
-        InputError, in the name of `function`, if both have samples of other models, or columns that the other lacks.
+        `series` of the result holds the looks of this comparison; those of `later` are dropped. InputError, in the name
+        of `function`, if both have samples, but of other models, or if only one of them has clusters or weights.
         """
         if not later.n:
             return self
-        if not self.n:
+        if not self.n:  # there is nothing to agree with
             return replace(later, series=self.series)
         if set(self.losses) != set(later.losses):
             raise InputError(
@@ -442,7 +447,8 @@ class GrowingComparison(Stored, Notebook):
         return repr(self.series)
 
     def _rules(self) -> dict[str, Any]:
-        """Return each rule that a stored comparison must keep, as the message to show, and whether it keeps it."""
+        """The rules of a stored comparison: whether it keeps a rule, by the message that is shown if it does not."""
+        # one entry per sample in each; None: no clusters, or no weights
         columns: list[Sequence[Any] | np.ndarray | None] = [
             *self.losses.values(),
             *self.confidences.values(),

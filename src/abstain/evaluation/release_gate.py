@@ -112,7 +112,7 @@ class GateVerdict(Stored, _tables.Notebook):
             return f"{limits}: not enough data, it {self.note}."
         if self.standard_error == 0:
             return f"{limits}: not enough data, the samples show no spread."
-        if self.more_needed is None:
+        if self.more_needed is None:  # the difference is exactly at the margin, or has no limits
             return f"{limits}: not enough data."
         rounded = int(float(f"{self.more_needed:.2g}"))  # a rough estimate: two digits
         return f"{limits}: not enough data, about {rounded:,} more samples are needed."

@@ -189,10 +189,12 @@ def positions_to_read(totals: Totals, request: EvidenceRequest) -> ByMass[np.nda
         squared_weight_sum=all_samples.squared_weight_sum,
         sample_count=all_samples.unit_count,  # each sample is a unit
     )
-    by_accepted_mass = np.stack(around_coverages)
+    by_accepted_mass = np.stack(
+        around_coverages
+    )  # shape (5, coverages): `positions` returns the five of each cut
     if request.risks:  # which coverage has the risk is not known yet: read everywhere
         around_cuts = point_limits.positions(
-            point_limits.coverages(),
+            point_limits.coverages(),  # CUTS even shares
             mass=totals.total_mass,
             squared_weight_sum=totals.squared_weight_sum,
             sample_count=totals.sample_count,
@@ -202,8 +204,8 @@ def positions_to_read(totals: Totals, request: EvidenceRequest) -> ByMass[np.nda
         np.asarray(request.tprs if totals.zero_one else ()),
         right_mass=totals.total_mass - totals.loss_sum,  # an error has loss 1
         squared_weight_sum=totals.squared_weight_sum - totals.squared_weight_sum_of_errors,
-        # Of right and wrong samples together: the window around a cut is to hold so many of both kinds, and the right
-        # mass over this number is the right mass of a mean one of them.
+        # right and wrong ones: a window is as wide as a few samples of both kinds, each with this share of the right
+        # mass
         sample_count=totals.sample_count,
     )
     return ByMass(by_accepted_mass=by_accepted_mass, by_accepted_right_mass=np.stack(around_tprs))
@@ -245,11 +247,12 @@ def summarise_part(table: MomentTable, totals: Totals, request: EvidenceRequest)
 
     `table` holds the rows of the part: one for each distinct confidence, most confident first, with the sums accepted
     from the top of the whole data set. `totals` are the sums over the whole data set; `request` says which areas and
-    points are asked for. Losses that are 0 or one number are divided by that number. Areas that need both right and
-    wrong samples are left out where only one kind occurs. A request with `is_additive` False needs the whole ranking as
-    its only part.
+    points are asked for. Losses that are 0 or one number c are divided by c, and `totals.error_size` says so: it is one
+    unit of the losses in the user's units. Areas that need both right and wrong samples are left out where only one
+    kind occurs. A request with `is_additive` False needs the whole ranking as its only part.
     """
-    in_error_units = totals.in_error_units()  # the same object if nothing changes
+    # where losses are 0 and c, totals of 0/1 losses with `error_size` c; otherwise the same object
+    in_error_units = totals.in_error_units()
     if in_error_units is not totals:
         totals = in_error_units
         table = table.in_error_units(totals.error_size)
@@ -265,6 +268,8 @@ def summarise_part(table: MomentTable, totals: Totals, request: EvidenceRequest)
         area_sums=sum_areas(table, areas, error_mass=totals.loss_sum, loss_unit=totals.error_size),
         column_totals=column_totals,
         sums_at_positions=sums_at_positions,
+        # by requested risk, in the user's units: the largest mass, from the top of the whole ranking to a row of this
+        # part, with a risk of at most that; 0 where none has it
         mass_within_risk={
             risk: _largest_mass_within(table.rows, risk / totals.error_size) for risk in request.risks
         },
@@ -290,7 +295,7 @@ def _sum_at_positions(table: MomentTable, positions: ByMass[np.ndarray]) -> ByMa
     first, whose accepted mass and loss count from the top of the whole data set. Positions that are accepted masses of
     right samples are there for 0/1 losses only.
     """
-    rows = table.rows
+    rows = table.rows  # by row: its mass and loss, and the mass and loss accepted with it
     mass_above = float(rows.accepted_mass[0] - rows.mass[0])  # accepted before this part
     loss_above = float(rows.accepted_loss[0] - rows.loss[0])
     # Keyed by the identity of a column: powers of a 0/1 loss are one array object, which is summed once. The sums of
@@ -332,10 +337,13 @@ def _read_columns(
 ) -> SumsInPart:
     """Read the mass and the cumulative columns at the first row of a part that reaches each position inside the part.
 
-    `accepted` is the mass accepted with each row, ascending, and `accepted_above` that accepted before the first row.
-    Positions below 0 count as 0. A position within rounding of the start of the part belongs to it as well as to the
-    part above, which has precedence when parts are merged.
+    `accepted` is the mass accepted with each row, ascending, and `accepted_above` that accepted before the first row;
+    both count from the top of the whole ranking. `positions` may have any shape; the result holds their flat indices,
+    with one line for `row_mass` and one for each cumulative column. Positions below 0 count as 0. A position within
+    rounding of the start of the part belongs to it as well as to the part above, which has precedence when parts are
+    merged.
     """
+    # a little lower, so that a row which reaches a position but for rounding counts
     requested = np.maximum(positions.reshape(-1), 0.0) * (1 - SHARE_ROUNDING)
     # four times the rounding of a share: that of `requested`, and of the sums above in both parts
     is_inside = (requested <= accepted[-1]) & (requested >= accepted_above * (1 - 4 * SHARE_ROUNDING))
@@ -463,9 +471,10 @@ def _merge_sums_at_positions(
 ) -> AcceptedSums:
     """The sums accepted at each position, with the shape of the positions, from those read within each part.
 
-    What a part read within itself gets the sums over all parts above it added. Parts are most confident first;
-    `part_totals` holds the ten sums over each, shape (parts, 10). A position beyond the last row, which no part
-    reaches, is read at the end of the ranking, as if the last part were one row.
+    What a part read within itself gets the sums over all parts above it added. Parts are most confident first, and each
+    has the flat indices of the positions it read; `part_totals` holds the ten sums over each, shape (parts, 10). A
+    position beyond the last row, which no part reaches, is read at the end of the ranking, as if the last part were one
+    row.
     """
     sums_above = np.cumsum(part_totals, axis=0) - part_totals
     row_mass = np.full(math.prod(shape), part_totals[-1, 0])
@@ -508,6 +517,7 @@ def summarise_totals(totals: Totals) -> SampleSummary:
     sample_count = totals.sample_count + totals.abstained.sample_count
     error_count = 0.0
     if totals.squared_weighted_loss_sum > 0:
+        # the root first: squares of large sums may leave the range of a float, their ratio does not
         error_count = (totals.loss_sum / math.sqrt(totals.squared_weighted_loss_sum)) ** 2
     # what is left of the sum of w^2 without the errors, where these have loss 1
     right_squares = totals.squared_weight_sum - totals.squared_weight_sum_of_errors
@@ -550,7 +560,8 @@ def spread_from_evidence(metric: Metric, evidence: Evidence) -> EstimateSpread:
 
     A metric is a function of an area, the risk, and perhaps the best value that the area can have for these losses; its
     variance follows from the derivatives of that function and the sums over the ranking in `evidence.area_sums`. Losses
-    behind them were divided by `evidence.totals.error_size`, and the result is in these units.
+    behind them were divided by `evidence.totals.error_size`, and the result is in these units. Losses are then 0/1, or
+    of any size for a metric that reads no best area: the caller has checked it.
 
     Raises InfeasibleError where the metric needs both right and wrong samples and only one kind is there, and
     InputError where it needs the best order of samples with relative weights and the evidence does not have it.
@@ -564,12 +575,15 @@ def spread_from_evidence(metric: Metric, evidence: Evidence) -> EstimateSpread:
         # a gain over a random order, and with one kind no order is better than another
         return EstimateSpread(estimate=0.0, variance=0.0, variance_of_variance=0.0)
     area_sums = evidence.area_sums[area]
+    # `area_sums` has one entry for each part of the ranking
     area_value = math.fsum(area_sums.mass_times_area) / totals.total_mass
-    reads_oracle = metric.reads_best_curve_area and metric.option_values.get("oracle") == "empirical"
-    if reads_oracle and not totals.has_whole_weights and evidence.best_area is None:
+    # `oracle` is "empirical", the best order of these samples, or "asymptotic", a function of the risk alone
+    reads_best_order = metric.reads_best_curve_area and metric.option_values.get("oracle") == "empirical"
+    if reads_best_order and not totals.has_whole_weights and evidence.best_area is None:
         raise InputError(f"interval: {metric.name} with relative weights needs the samples themselves.")
-    # with whole weights the area of the best order (all errors last) follows from the risk
+    # with whole weights the area of the best order (all errors last) follows from the mass of the errors
     known_best_area = None if totals.has_whole_weights else evidence.best_area
+    # None for metrics that compare with no best order, or that compute its area from the risk themselves
     best_area = metric.best_area_for_zero_one(totals.total_mass, totals.loss_sum, known_best_area)
     # the value of the metric, with its derivatives in the area, the risk and the best area
     derivative = metric.derivative(area_value, totals.risk, best_area)
@@ -617,8 +631,8 @@ def estimate_interval(
         raise InputError(
             f"interval: {metric.name} has no influence function and needs the samples themselves."
         )
-    # Some metrics are defined for 0/1 losses alone. Others compare with the best order, which for losses other than 0/1
-    # is a second ranking, whose sums are not part of the evidence.
+    # Some metrics (`needs.zero_one`) are defined for 0/1 losses alone. Others compare with the best order, which for
+    # losses other than 0/1 is a second ranking, whose sums are not part of the evidence.
     is_for_zero_one = metric.needs.order_by_loss or metric.needs.zero_one
     if is_for_zero_one and not evidence.totals.zero_one:
         raise InputError(f"interval: {metric.name} of losses other than 0/1 needs the samples themselves.")

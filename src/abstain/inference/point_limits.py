@@ -628,11 +628,14 @@ def _equivalent_draws(
     """How many draws would give the proportion `share` this variance; 0 where `share` is 0 or 1.
 
     With unequal weights the variance itself is uncertain, so the number is smaller, by the square of the ratio of the
-    normal quantile to Student's at the `level` of the limits. `weights` holds the sums over all samples that say
-    whether all weights are 1. Arrays have one entry per cut.
+    normal quantile to Student's at the `level` of the limits. Where all weights are 1, the variance is taken as known,
+    like that of a plain proportion; so is the design effect of clusters, which is a factor of it. `weights` holds the
+    sums over all samples. Arrays have one entry per cut.
     """
     draws = share * (1 - share) / np.where(variance.variance > 0, variance.variance, 1.0)
-    is_unweighted = weights.squared_weight_sum == weights.total_mass  # sum w^2 = sum w
+    # sum w^2 = sum w: where all weights are 1. Other weights have exactly equal sums only by chance; their limits are
+    # then narrower by the ratio below, no more.
+    is_unweighted = weights.squared_weight_sum == weights.total_mass
     if is_unweighted:
         return draws
     normal_quantile = student_quantile(math.inf, level)
