@@ -53,7 +53,7 @@ class BoostedTrees:
         hold one entry per question, three for the first tree, then three for the second, and so on; `self.leaves`
         holds eight values per tree in the same way. A question about a number is whether it is above the cut; the
         columns after those of numbers are codes of categories, and the question is whether the code is that in
-        `self.cuts`.
+        `self.cuts`. A level that was not seen in learning has the code -1, for which every answer is no.
         """
         number_count = columns.numbers.shape[1]
         row_count = len(columns.numbers)
@@ -115,14 +115,14 @@ def fit_trees(columns: TreeColumns, target: np.ndarray, weight: np.ndarray) -> B
     columns : TreeColumns
         Finite numbers, of which only the order matters, and codes of levels.
     target : ndarray, shape (n,)
-        From 0 (wrong) to 1 (right), not all of one kind.
+        From 0 (wrong) to 1 (right), neither all 0 nor all 1.
     weight : ndarray, shape (n,)
         Not negative, with mean 1.
 
     Returns
     -------
     BoostedTrees
-        Their sum estimates the log-odds of being right, but for a constant.
+        Their sum estimates the log-odds of being right, less those of the mean target, from which the trees start.
     """
     # The values of each column are divided into bins, and the bins of all columns are numbered through. Each bin is
     # also a question: "is the number above this bin?" or "has the category this level?". `bins.bin_of_value` has shape
@@ -138,7 +138,7 @@ def fit_trees(columns: TreeColumns, target: np.ndarray, weight: np.ndarray) -> B
     for _ in range(_TREE_COUNT):
         rows = rng.permutation(row_count)[:rows_per_tree]
         probability = sigmoid(log_odds[rows])
-        slope = weight[rows] * (target[rows] - probability)  # of the loss of each row, with its sign turned
+        slope = weight[rows] * (target[rows] - probability)  # minus the derivative of each row's loss
         curvature = weight[rows] * probability * (1 - probability)
         questions_of_tree = _choose_questions(bins, bins.bin_of_value[rows], slope, curvature)
         leaf = _leaf_of_rows(bins, bins.bin_of_value, questions_of_tree)
@@ -158,26 +158,29 @@ def _make_bins(columns: TreeColumns) -> _Bins:
 
     A number in a bin is at most the bin's cut and above the cut before it; a category in a bin has the level whose code
     is the bin's cut. A cut lies half way between two neighbouring values, so that rounding in another library moves no
-    row across it. Raises ValueError if there are no columns.
+    row across it. Raises ValueError if there are no columns. The bins of all columns are numbered through: `column`,
+    `cut`, `first_of_column` (the number of the first bin of the same column) and the two flags have one entry per bin.
     """
     shares = np.arange(1, _MAX_CUTS + 1) / (_MAX_CUTS + 1)
-    # one vector per column: for each row its bin, counted from 0 in the column, and three numbers for each bin
-    bin_in_column: list[np.ndarray] = []
+    # each list gets one vector per column; the first one has an entry per row, the other three an entry per bin
+    bin_in_column: list[np.ndarray] = []  # counted from 0 in the column
     cuts: list[np.ndarray] = []
     is_level: list[np.ndarray] = []
     is_question: list[np.ndarray] = []  # may a tree choose this bin as a question?
     for number in columns.numbers.T:
         distinct = np.unique(number)
-        # places of the values just below a cut; there is none above the largest value
+        # indices of the values just below a cut; no cut lies above the largest value
         below = np.unique(np.searchsorted(distinct, np.quantile(number, shares, method="inverted_cdf")))
         below = below[below < len(distinct) - 1]
         half_way = 0.5 * (distinct[below] + distinct[below + 1])
         # between neighbouring floats there is no number: the lower one is the cut
-        places = np.where(half_way < distinct[below + 1], half_way, distinct[below])
-        bin_in_column.append(np.searchsorted(places, number))
-        cuts.append(np.append(places, distinct[-1]))
-        is_level.append(np.zeros(len(places) + 1, dtype=bool))
-        is_question.append(np.arange(len(places) + 1) < len(places))  # no row is above the last bin
+        cuts_between = np.where(half_way < distinct[below + 1], half_way, distinct[below])
+        cut_count = len(cuts_between)
+        bin_in_column.append(np.searchsorted(cuts_between, number))
+        # the last bin ends at the largest value
+        cuts.append(np.append(cuts_between, distinct[-1]))
+        is_level.append(np.zeros(cut_count + 1, dtype=bool))
+        is_question.append(np.arange(cut_count + 1) < cut_count)  # no row is above the last bin
     for codes in columns.codes.T:
         level_count = int(codes.max()) + 1
         bin_in_column.append(codes + 1)  # the first bin is that of unknown levels, whose code is -1
@@ -185,8 +188,7 @@ def _make_bins(columns: TreeColumns) -> _Bins:
         is_level.append(np.ones(level_count + 1, dtype=bool))
         is_question.append(np.arange(-1, level_count) >= 0)  # of known levels only
     bin_counts = [len(values) for values in cuts]
-    # the bins of all columns are numbered through
-    first_bins = np.cumsum(bin_counts) - bin_counts
+    first_bins = np.cumsum(bin_counts) - bin_counts  # of each column
     return _Bins(
         bin_of_value=np.column_stack(bin_in_column) + first_bins,
         column=np.repeat(np.arange(len(bin_counts)), bin_counts),
@@ -203,9 +205,9 @@ def _choose_questions(
     """Choose three questions, one after another, that lower the penalised loss most; return the numbers of their bins.
 
     `bin_of_value` holds the number of the bin of each row and column, shape (rows, columns). `slope` and `curvature`
-    are the first and second derivative of each row's loss, the first with its sign turned. Each bin is also a question
-    about its column, but for those that `bins.is_question` excludes. If nothing divides the rows, an arbitrary question
-    is returned, which adds nothing.
+    are minus the first and the second derivative of each row's loss. Each bin is also a question about its column,
+    "above this bin?" or "of this level?", but for those that `bins.is_question` excludes. If nothing divides the rows,
+    an arbitrary question is returned, which adds nothing.
     """
     bin_count = len(bins.column)
     column_count = bin_of_value.shape[1]
@@ -220,15 +222,15 @@ def _choose_questions(
         size = leaf_count * bin_count
         slope_sums = np.bincount(cell, weights=slopes, minlength=size).reshape(leaf_count, bin_count)
         curvature_sums = np.bincount(cell, weights=curvatures, minlength=size).reshape(leaf_count, bin_count)
-        # each bin is a question, which divides every leaf: inside are the rows of a level, or of a number the rows up
-        # to the end of the bin
+        # Each bin is a question, which divides every leaf: inside are the rows of a level, or of a number the rows up
+        # to the end of the bin. Sums inside have the shape of sums by bin, (leaf_count, bin_count).
         slope_inside = _sums_inside(bins, slope_sums)
         curvature_inside = _sums_inside(bins, curvature_sums)
         slope_outside = np.bincount(leaf, weights=slope, minlength=leaf_count)[:, None] - slope_inside
         curvature_of_leaf = np.bincount(leaf, weights=curvature, minlength=leaf_count)[:, None]
         # rounding may make the difference negative
         curvature_outside = np.maximum(curvature_of_leaf - curvature_inside, 0.0)
-        # by how much the best value of a leaf lowers the loss, twice
+        # twice the amount by which the best values of the two parts of each leaf lower the loss
         gain = slope_inside**2 / (curvature_inside + _LEAF_PENALTY)
         gain += slope_outside**2 / (curvature_outside + _LEAF_PENALTY)
         gain_of_question = np.where(bins.is_question, gain.sum(axis=0), -np.inf)

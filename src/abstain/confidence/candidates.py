@@ -118,8 +118,8 @@ def single_scores(table: InputTable) -> list[SingleScore]:
     if table.class_scores is not None:
         single.append(SingleScore(score="max_softmax"))
     for name, signal in table.signals.items():
-        known = signal[~np.isnan(signal)]
-        varies = len(known) > 0 and bool(np.any(known != known[0]))
+        values = signal[~np.isnan(signal)]
+        varies = len(values) > 0 and bool(np.any(values != values[0]))
         if varies:
             single.append(SingleScore(score="signal", signal=name))
     return single
@@ -136,8 +136,7 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
     flexible is tried by default, whole and shrunk: the lowest of many that are nearly equal is lowest by luck.
 
     `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
-    `table.numbers` holds the signals and the other numbers. There must be class scores or a signal, one of which is the
-    baseline.
+    There must be class scores or a signal, one of which is the baseline.
     """
     candidates = [Candidate(BASELINE, _fit_baseline, has_common_scale=False)]
     class_count = table.class_count or 0
@@ -151,22 +150,8 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
         candidates.append(
             _combined_candidate(uses_shipped=uses_shipped, by_default=table.row_count < FEW_ROWS)
         )
-    # Which inputs each logistic model reads, by its name, the simplest first. There is at least one: class scores give
-    # LOGITS, and a signal, which is one of `table.numbers`, gives SIGNALS.
-    plans: dict[str, ColumnPlan] = {}
-    if class_count:
-        plans[LOGITS] = ColumnPlan(logits=True)
-        plans[CLASS_OFFSETS] = ColumnPlan(logits=True, classes=True)
-    if 2 < class_count <= _MAX_CLASSES_WITH_RUNNER_UP:
-        plans[RUNNER_UP] = ColumnPlan(logits=True, classes=True, runner_up=True)
-    if table.numbers or table.categories:
-        plans[SIGNALS] = ColumnPlan(
-            numbers=bool(table.numbers),
-            categories=bool(table.categories),
-            logits=class_count > 0,
-            classes=class_count > 0,
-            runner_up=RUNNER_UP in plans,
-        )
+    plans = _plan_logistic_models(table)  # by name, the simplest first; at least one
+    # trees are of use where two inputs, or the scores of three classes, may do something together
     has_trees = table.row_count >= _MIN_ROWS_FOR_TREES and _has_joint_effects(table)
     most_flexible = list(plans)[-1]  # all inputs, or the last one of class scores
     most_flexible_of_logits = next((name for name in (RUNNER_UP, CLASS_OFFSETS) if name in plans), None)
@@ -185,6 +170,30 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
             )
         )
     return candidates
+
+
+def _plan_logistic_models(table: InputTable) -> dict[str, ColumnPlan]:
+    """Return which inputs each logistic model reads, by the name of the model, the simplest first.
+
+    There is at least one: class scores give LOGITS, and a signal, which is one of `table.numbers`, gives SIGNALS.
+    `table` must have class scores or a signal.
+    """
+    class_count = table.class_count or 0
+    plans: dict[str, ColumnPlan] = {}
+    if class_count:
+        plans[LOGITS] = ColumnPlan(logits=True)
+        plans[CLASS_OFFSETS] = ColumnPlan(logits=True, classes=True)
+    if 2 < class_count <= _MAX_CLASSES_WITH_RUNNER_UP:
+        plans[RUNNER_UP] = ColumnPlan(logits=True, classes=True, runner_up=True)
+    if table.numbers or table.categories:
+        plans[SIGNALS] = ColumnPlan(
+            numbers=bool(table.numbers),
+            categories=bool(table.categories),
+            logits=class_count > 0,
+            classes=class_count > 0,
+            runner_up=RUNNER_UP in plans,
+        )
+    return plans
 
 
 def _has_joint_effects(table: InputTable) -> bool:

@@ -31,7 +31,7 @@ def mean_of_ranks(profile: InputProfile, reason: str) -> Combination:
     `reason` says why this combination was taken. `profile` holds the distribution of every input in the rows that are
     learned from.
     """
-    names = profile.signal_names
+    names = profile.signal_names  # at least one
     share = np.full(len(names), 1 / len(names))
     # it adds up, for each signal: linear * rank + square * rank^2, and `missing` where the signal is missing
     model = RankModel(

@@ -42,12 +42,12 @@ def assign_folds(
         fold_of_cluster[number] = fold
         fold_size[fold] += sizes[number]
         fold_wrong[fold] += wrong_counts[number]
-    # clusters of one row then fill up the folds to one size, the right ones and after them the wrong ones; with random
-    # order among equals
+    # Clusters of one row then fill up the folds to one size. They are dealt out in one sequence, the right ones and
+    # after them the wrong ones, so that each fold gets its share of both; with random order among equals.
     alone = shuffled[sizes[shuffled] == 1]
     alone = alone[np.argsort(wrong_counts[alone], kind="stable")]
     target_size = (fold_size.sum() + len(alone)) / fold_count
-    room = np.maximum(target_size - fold_size, 0.0)
+    room = np.maximum(target_size - fold_size, 0.0)  # how many rows each fold still takes
     fold_of_cluster[alone] = _take_turns(room, len(alone), rng)
     return np.asarray(fold_of_cluster[cluster])
 
@@ -70,7 +70,8 @@ def _take_turns(shares: np.ndarray, count: int, rng: np.random.Generator) -> np.
 def find_repeated_rows(table: InputTable) -> np.ndarray:
     """Number the distinct rows of a table from 0: equal inputs have equal numbers, one entry per row.
 
-    `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
+    `table` holds the inputs of all rows: by name `numbers` (signals and others) and categories, and class scores, which
+    are compared by what models read of them: their features and the predicted class.
     """
     # NaN differs from itself; inputs are finite, so that infinity can stand for a missing value
     columns = [np.nan_to_num(column, nan=np.inf) for column in table.numbers.values()]

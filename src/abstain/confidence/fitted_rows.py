@@ -42,6 +42,7 @@ class FittedRows:
         `confidence` has one number per row. `largest_hash` says which part it is: the confidences with a smaller
         pseudo-random number, 1 for all.
         """
+        # rounded to 20 binary digits, so that the same rows are recognised from float32 inputs too
         distinct, counts = np.unique(_round(confidence), return_counts=True)
         single = distinct[counts == 1]
         # The share of fresh rows that by chance have one of these confidences. By Good and Turing's rule it is the
@@ -61,14 +62,15 @@ class FittedRows:
         would not have been stored: their pseudo-random number is above `largest_hash`. `chance` is the share of fresh
         rows whose confidence is among the stored ones by chance.
         """
-        distinct, counts = np.unique(_round(confidence), return_counts=True)
+        distinct, counts = np.unique(_round(confidence), return_counts=True)  # rounded as the stored ones are
         single = distinct[(counts == 1) & (_pseudo_random(distinct) <= self.largest_hash)]
         if not len(single):
             return 0.0
-        known_count = int(np.isin(single, self.confidences).sum())
-        share = known_count / len(single)
+        recognised_count = int(np.isin(single, self.confidences).sum())
+        share = recognised_count / len(single)
+        # real data repeat a few rows (`_OVERLAP`, 1%), and the expected chance itself is uncertain (the factor, 4)
         largest_by_chance = max(_OVERLAP, _CHANCE_FACTOR * self.chance)
-        may_be_chance = known_count < _MIN_KNOWN or share <= largest_by_chance
+        may_be_chance = recognised_count < _MIN_KNOWN or share <= largest_by_chance
         return 0.0 if may_be_chance else share
 
 

@@ -52,10 +52,10 @@ class InputProfile:
     def of(cls, table: InputTable, weight: np.ndarray) -> InputProfile:
         """Describe the inputs of a table; `weight` is the mass of each row.
 
-        `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class
-        scores.
+        `table` holds the inputs of all rows by name: `features` (numbers that are no confidences), `numbers` (signals
+        and features) and categories, and class scores.
         """
-        categories = {}
+        categories = {}  # by name: the share of each level
         for name, labels in table.categories.items():
             levels, codes = np.unique(labels, return_inverse=True)
             shares = np.bincount(codes, weights=weight) / weight.sum()
@@ -75,8 +75,8 @@ class InputProfile:
     def restricted_to(self, table: InputTable) -> InputProfile:
         """The profile of those inputs that a table has; it must have no others.
 
-        `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class
-        scores.
+        Table and profile have inputs by name: `features` (numbers that are no confidences), `numbers` (signals and
+        features) and categories. `kind` ("logits" or "probs") and `class_count` are those of class scores, if any.
         """
         has_class_scores = table.class_scores is not None
         return replace(
@@ -102,8 +102,8 @@ class InputProfile:
     def check_names(self, function: str, table: InputTable) -> None:
         """Raise InputError unless a table has these inputs; further ones are allowed. `function` is for the message.
 
-        `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class
-        scores. Class scores must be of the same kind as in learning, "logits" or "probs", and have as many classes.
+        `table` holds the inputs of all rows: by name `numbers` (signals and others) and categories, and class scores.
+        These must be of the same kind as in learning, "logits" or "probs", and have as many classes.
         """
         input_names = [*table.numbers, *table.categories]
         if table.kind is not None:
@@ -126,19 +126,18 @@ class InputProfile:
         """Say in which inputs new rows differ from those of this profile, one sentence each; [] if they do not.
 
         Levels of a category that were never seen are always reported. Missing shares and distributions need at least 30
-        rows, and a difference that is both large and beyond chance. `numbers` holds the distribution of each signal and
-        feature in learning, `categories` the share of each level of each category, and `n` is the number of rows.
-        `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class
-        scores.
+        rows, and a difference that is both large and beyond chance. `self.numbers` holds the distribution of each
+        signal and feature in learning, `self.categories` the share of each level of each category, and `self.n` is the
+        number of rows. `table.numbers` and `table.categories` hold the new rows, one vector per input of these names.
         """
         changes = []
         for name, shares in self.categories.items():
             labels = table.categories[name]
-            unknown = ~np.isin(labels, list(shares))  # `shares` are those of the levels in learning, by level
-            if unknown.any():
-                example = labels[unknown][0]
+            is_new = ~np.isin(labels, list(shares))  # `shares` are those of the levels in learning, by level
+            if is_new.any():
+                example = labels[is_new][0]
                 changes.append(
-                    f"{int(unknown.sum()):,} of {len(labels):,} rows have a {name!r} that was not seen in learning, "
+                    f"{int(is_new.sum()):,} of {len(labels):,} rows have a {name!r} that was not seen in learning, "
                     f"such as {str(example)!r}: it gets weight 0."
                 )
         if table.row_count < _MIN_ROWS:

@@ -77,13 +77,15 @@ class InputTable:
     def take(self, rows: np.ndarray) -> InputTable:
         """The same inputs of some rows: indices, or a mask of all rows.
 
-        Every column has one entry per row; those made of class scores are None without class scores.
+        Every column has one entry per row; those made of class scores (`logit_features`, `predicted`, the predicted
+        class, and `runner_up`, the class with the second largest score) are None without class scores.
         """
         class_scores = self.class_scores
         if class_scores is not None:
             class_scores = class_scores._replace(values=class_scores.values[rows])
         return replace(
             self,
+            # right for indices and for a mask
             row_count=len(np.arange(self.row_count)[rows]),
             signals={name: column[rows] for name, column in self.signals.items()},
             features={name: column[rows] for name, column in self.features.items()},

@@ -11,6 +11,7 @@ import numpy as np
 from abstain._stored import Finite, Share, Within
 from abstain.confidence.candidates import LearningData
 from abstain.inference.differences import (
+    ComparedModel,
     Tests,
     compare_models,
     compared_model_from_samples,
@@ -20,7 +21,7 @@ from abstain.inference.differences import (
 from abstain.inference.limits import make_interval
 from abstain.inference.standard_errors import CheckedSamples, gather, spread_by_sample, summarise_samples
 from abstain.metrics.definitions import AURC
-from abstain.metrics.summaries import EstimateSpread
+from abstain.metrics.summaries import EstimateSpread, Scale
 
 # Standard errors by which a candidate must be below the baseline: with less, what is kept is often kept by chance.
 # Chosen on simulated rows with nothing to learn and on every second file of logits.
@@ -141,7 +142,7 @@ def judge(
     samples = convert_to_one_error_size(function, gathered)  # the same `error_size` for all
     # the variance within a fold needs two clusters, so all rows become one fold if some fold has a single cluster
     fold = _merge_folds_of_one_cluster(fold, data.cluster)
-    # how many rows, errors and independent draws there are, on which intervals depend
+    # counts of rows, errors and independent draws, on which intervals depend, and `error_size`
     summaries = [summarise_samples(contestant) for contestant in samples]
     spreads = []  # AURC of each confidence and its variance, with losses divided by `error_size`
     models = []  # the same in the user's units, and what each row (or cluster) does to the AURC
@@ -154,14 +155,7 @@ def judge(
     # AURC is compared on a log scale, or on a plain one if losses below 0 may make it negative
     scale_in_units_of_error = AURC.scale_for(samples[0].zero_one, has_negative)
     scale = scale_in_units_of_error.scaled(samples[0].error_size)  # in the user's units, as the models are
-    later_places = np.arange(1, len(models))  # each is compared with the first, model 0
-    # without another confidence there is no test: an empty array in each field
-    tests = Tests(*np.empty((len(Tests._fields), 0)))
-    if len(later_places):
-        tests = compare_models(
-            models, a=later_places, b=np.zeros_like(later_places), scale=scale, level=level, paired=True
-        )
-    intervals = [
+    intervals = [  # in the user's units too
         make_interval(AURC, spread, summary, level)
         for spread, summary in zip(spreads, summaries, strict=True)
     ]
@@ -169,7 +163,20 @@ def judge(
         aurc=[model.estimate for model in models],
         low=[interval.low for interval in intervals],
         high=[interval.high for interval in intervals],
-        tests=tests,
+        tests=_test_against_first(models, scale, level),
+    )
+
+
+def _test_against_first(models: Sequence[ComparedModel], scale: Scale, level: float) -> Tests:
+    """Test each model but the first against the first, on the same rows: one entry per test in every field.
+
+    Fields are empty if there is one model only. `scale` is that of the tests, in the user's units as the models are.
+    """
+    later_places = np.arange(1, len(models))
+    if not len(later_places):
+        return Tests(*np.empty((len(Tests._fields), 0)))
+    return compare_models(
+        models, a=later_places, b=np.zeros_like(later_places), scale=scale, level=level, paired=True
     )
 
 
@@ -190,16 +197,16 @@ def _spread_within_folds(
     """Return the mean AURC within folds, with its variance, and what each row or cluster does to it.
 
     The folds count by their mass; `fold` is the fold of each row. Losses in `samples` were divided by their
-    `error_size`. The first result (estimate, a less biased estimate, variance, and how well these are known) is for
-    such losses, the second in the user's units: one entry per row, or per cluster where there are clusters, so that
-    the sum of their squares is the variance. `function` is named in messages. No row abstains, and none has weight 0,
-    so `samples.answered_loss` has an entry for every row.
+    `error_size`: c where all are 0 or c (`samples.zero_one`). The first result (estimate, a less biased estimate,
+    variance, and how well these are known) is for such losses, the second in the user's units: one entry per row, or
+    per cluster where there are clusters, so that the sum of their squares is the variance. `function` is named in
+    messages. No row abstains, and none has weight 0, so `samples.answered_loss` has an entry for every row.
     """
     weight = samples.weights_of_all
     mass = np.ones(samples.sample_count) if weight is None else weight
     estimate = 0.0
     less_biased_estimate = 0.0
-    effects = []  # one vector per fold
+    effects_by_fold = []  # one vector per fold
     for number in np.unique(fold):
         rows = np.flatnonzero(fold == number)
         share = float(mass[rows].sum() / mass.sum())
@@ -217,9 +224,9 @@ def _spread_within_folds(
         estimate += share * model.estimate
         less_biased_estimate += share * model.less_biased_estimate
         # one vector, since there is one kind of clusters at most; units come fold by fold in every confidence
-        effects.append(share * model.unit_effects[0])
+        effects_by_fold.append(share * model.unit_effects[0])
     unit = samples.error_size
-    effect_of_each = np.concatenate(effects)
+    effect_of_each = np.concatenate(effects_by_fold)
     # Estimate and variance are those within folds. The other fields say how well the variance is known and on how many
     # errors the estimate rests; as an approximation, they are those of all rows ranked together.
     spread = spread_by_sample(function, samples)._replace(
@@ -304,6 +311,7 @@ def choose_candidate(
     rounding = _LARGEST_ROUNDING * abs(lowest)  # losses may be negative
     best = next(index for index in eligible if results[index].aurc <= lowest + rounding)
     gain = -results[best].difference  # by how much its AURC is below that of the baseline
+    # both are 0 for the baseline itself, which is returned either way
     is_within_noise = gain < _LEAST_GAIN_OVER_BASELINE * results[best].standard_error
     if is_within_noise and not is_few and baseline in eligible:
         return baseline

@@ -236,7 +236,8 @@ def _prefer_combination(
     rows: inputs, losses, targets from 1 (best) to 0 (worst), weights and clusters.
     """
     names = [result.name for result in results]
-    if names[chosen] != SIGNALS or COMBINED not in names:  # only the model of all inputs is set against it
+    # only the model of all inputs (SIGNALS) is set against the combination (COMBINED), if both were tried
+    if names[chosen] != SIGNALS or COMBINED not in names:
         return chosen
     combined = names.index(COMBINED)
     baseline = results[0]
@@ -255,7 +256,7 @@ def drop_useless_inputs(table: InputTable) -> tuple[InputTable, list[str]]:
     if table.row_count == 0:
         raise InputError(f"{_NAME}: needs labelled rows, got none.")
     notes = []
-    for name, column in table.numbers.items():
+    for name, column in table.numbers.items():  # signals and other numbers
         values = column[~np.isnan(column)]
         if not len(values):
             notes.append(f"{name!r} was left out: it is missing in every row.")
@@ -269,7 +270,7 @@ def drop_useless_inputs(table: InputTable) -> tuple[InputTable, list[str]]:
         if bool(np.all(labels == labels[0])):
             notes.append(f"{name!r} was left out: it is {str(labels[0])!r} in every row.")
             table = table.without(name)
-    if not single_scores(table):
+    if not single_scores(table):  # class scores, and signals that vary
         problem = " ".join(notes) or "got features and categories only."
         raise InputError(
             f"{_NAME}: needs class scores or a signal that varies, as a baseline: {problem} "
@@ -295,6 +296,7 @@ def make_learning_data(
     weight = read_row_weights(function, sample_weight, n)
     cluster = None
     if clusters is not None:
+        # the number of each row's cluster, from 0
         cluster = group_codes(function, clusters, (n,), "clusters").codes
     has_mass = weight > 0
     if not has_mass.all():
@@ -327,7 +329,8 @@ def _find_leaks(data: LearningData) -> list[str]:
     A number does where more than `_LEAK_SHARE`, 99.9%, of the pairs of a right and a wrong row are in the same order by
     it, with gaps below or above all numbers. A category does where the other rows of a row's level say, by their
     majority, whether this row is right, for more than that share of the rows. `data` holds the labelled rows, with the
-    losses scaled to targets from 1 (best) to 0 (worst); a row counts as right from 1/2 on.
+    losses scaled to targets from 1 (best) to 0 (worst); a row counts as right from 1/2 on. `data.table` has by name
+    the numbers, NaN where missing, and the categories.
     """
     is_right = data.target >= 0.5
     suspects = []
@@ -342,8 +345,9 @@ def _find_leaks(data: LearningData) -> list[str]:
         level = np.unique(labels, return_inverse=True)[1]
         others = np.bincount(level)[level] - 1  # for each row: the other rows of its level
         right_others = np.bincount(level, weights=is_right)[level] - is_right
-        is_told = np.where(is_right, 2 * right_others > others, 2 * right_others < others)
-        if is_told.mean() > _LEAK_SHARE:
+        # a row alone in its level is not predicted: 0 of 0 is no majority
+        is_predicted = np.where(is_right, 2 * right_others > others, 2 * right_others < others)
+        if is_predicted.mean() > _LEAK_SHARE:
             suspects.append(name)
     # LEAK is "alone says which answers are right"
     return [
@@ -393,8 +397,8 @@ def _make_folds(
     row_count = len(distinct_row)
     distinct_count = int(distinct_row.max()) + 1  # rows are numbered from 0, equal ones alike
     repeated_count = row_count - distinct_count
-    # equal rows are copies only if some input has so many values (as class scores have) that rows are hardly equal by
-    # chance
+    # Equal rows are copies only if some input has so many values (as class scores have) that rows are hardly equal by
+    # chance. Where all inputs have few values, equal rows are different cases.
     many_values = max(_MANY_DISTINCT_VALUES, row_count // 10)
     has_many_values = [
         len(np.unique(column[~np.isnan(column)])) > many_values for column in data.table.numbers.values()
@@ -438,7 +442,7 @@ def _measure_contributions(
         held_out = data.table.take(np.flatnonzero(is_held_out))
         # without its trees; its log-odds are scaled where it has some, which changes no order within a fold
         model = candidate.fit(fitted, profile).linear
-        assert model is not None
+        assert model is not None  # the model of all inputs always has a linear part
         scores_with_all[is_held_out] = model.apply(held_out, profile)
         scores = score_without_inputs(
             model,

@@ -119,6 +119,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
         for change in self.model.profile.find_changes(table):
             warnings.warn(f"{function}: {change}", AbstainWarning, stacklevel=2)
         confidence = self.model.apply(table)
+        # the result goes to the array library of one input; of categories alone it is a numpy array
         first_column = next(iter((signals or features or {}).values()), None)
         example = next((array for array in (logits, probs, first_column) if array is not None), None)
         return backend_of(example).to_input_library(confidence) if example is not None else confidence
@@ -148,7 +149,8 @@ class LearnedConfidence(_tables.Notebook, Stored):
         """What was kept and why, in one sentence, and which inputs alone say which answers are right.
 
         `self.keep` is the rule by which a candidate was kept: "lowest" (lowest AURC out of fold, proven or not) or
-        "proven" (better than the baseline by the test).
+        "proven" (better than the baseline by the test at `self.level`); `self.proven` says whether this test shows it.
+        `self.kept` is the name of the kept candidate. `self.candidates` are all that were judged, the baseline first.
         """
         if self.result is None:  # no candidates were compared
             return f"Made without labels: {self.kept}."
@@ -163,11 +165,11 @@ class LearnedConfidence(_tables.Notebook, Stored):
         gain = f"AURC {baseline.aurc:.4g} to {self.result.aurc:.4g} ({share:+.1%})"
         if self.proven:
             where = f"at level {self.level:g} (p = {self.result.p_value:.2g})"
-            # such notes begin with the name of the input
+            # the names of such inputs, with which their notes begin; LEAK is "alone says which answers are right"
             leaks = [note.partition(LEAK)[0].strip() for note in self.notes if LEAK in note]
             if leaks:
-                told = leaks[0] if len(leaks) == 1 else f"each of {', '.join(leaks)}"
-                where = f"on these rows {where}, but {told} {LEAK}"
+                suspects = leaks[0] if len(leaks) == 1 else f"each of {', '.join(leaks)}"
+                where = f"on these rows {where}, but {suspects} {LEAK}"
             return f"{self.kept!r} was kept: {gain}, proven {where}."
         doubt = self.result.note or f"p = {self.result.p_value:.2g}"
         # A candidate whose AURC is not lower is kept in two cases. Where the shipped weights of signals, which were

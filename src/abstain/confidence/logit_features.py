@@ -43,7 +43,10 @@ def compute_logit_features(classes: ClassScores) -> tuple[np.ndarray, np.ndarray
     is_logits = classes.kind == "logits"
 
     def compute(xp: Namespace, rows: Array) -> Array:
-        """Features of each row, and the numbers of its largest and second largest entry in the last two columns."""
+        """Features of each row, and the numbers of its largest and second largest entry in the last two columns.
+
+        `xp`, the array library of `rows`, is always numpy here.
+        """
         predicted = np.argmax(rows, axis=1)
         other_scores = np.where(np.arange(rows.shape[1]) == predicted[:, None], -np.inf, rows)
         runner_up = np.argmax(other_scores, axis=1)
@@ -51,7 +54,7 @@ def compute_logit_features(classes: ClassScores) -> tuple[np.ndarray, np.ndarray
         features = features_of_rows(np, logits, is_logits)
         return np.column_stack([features, predicted, runner_up])
 
-    columns = np.asarray(classes.map_rows(compute))
+    columns = np.asarray(classes.map_rows(compute))  # of all rows, computed a chunk at a time
     return columns[:, :-2], columns[:, -2].astype(np.int64), columns[:, -1].astype(np.int64)
 
 
@@ -66,10 +69,10 @@ def features_of_rows(xp: Any, logits: Array, has_size: bool) -> Array:
     largest = xp.amax(logits, 1)[:, None]
     # distances below the largest logit, smallest (that of the prediction, 0) first
     distance = xp.clip(largest - logits, None, -LOWEST_LOG_PROBABILITY)
-    nearest = _smallest_in_order(xp, distance, top_count)
+    nearest = _smallest_in_order(xp, distance, top_count)  # shape (n, top_count)
     odds = xp.exp(-distance)
     total = xp.sum(odds, 1)
-    log_total = xp.log(total)
+    log_total = xp.log(total)  # log-sum-exp of the logits less the largest
     # The odds of the other classes together, relative to the second: e^(margin - distance), at most 1 for each. That of
     # the prediction is e^margin, beside which those of the others would lose their digits: it is lowered to 1, which is
     # subtracted from the sum.
@@ -93,9 +96,11 @@ def features_of_rows(xp: Any, logits: Array, has_size: bool) -> Array:
             xp.sum(cubes * squares, 1),
             xp.sum(cubes * cubes * squares, 1),
         ]
+        # centred maximum, centred energy (log-sum-exp less the mean logit) and spread (standard deviation)
         columns += [mean_distance, mean_distance + log_total, xp.sqrt(xp.sum(squares, 1) / class_count)]
         for order, power_sum in zip(_NORM_ORDERS, power_sums, strict=True):
             norm = power_sum ** (1 / order)
+            # a row of equal logits has the norm 0, and gets 0
             columns.append(mean_distance / xp.where(norm > 0, norm, xp.ones_like(norm)))
     return xp.stack(columns, 1)
 

@@ -72,9 +72,9 @@ def make_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan) -> 
     flag for each class in the second place; the value of a combination of signals that was learned elsewhere
     (`plan.transfer`; None: no such column).
 
-    `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
-    `profile` holds the distribution of every input in the rows that are learned from: by name the ranks of its values,
-    or the share of each level of a category.
+    `table` holds the inputs of all rows, `profile` their distribution in the rows that are learned from. `numbers` of
+    both are the signals and the features, by name; `profile.categories` has the share of each level of a category. A
+    level that is not among these has no flag. Class scores are there whenever the plan reads them.
     """
     columns: list[np.ndarray] = []
     if plan.numbers:
@@ -84,7 +84,7 @@ def make_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan) -> 
             ranks = reference.rank(column)
             columns.append(rank_basis(ranks))  # five smooth functions of the rank
             columns.append(np.isnan(column)[:, None].astype(np.float64))
-            centred_ranks.append(ranks - 0.5)
+            centred_ranks.append(ranks - 0.5)  # 0 for a missing value, which has the middle rank
         for first, second in _pairs(len(centred_ranks)):  # all pairs; none if there are more than six numbers
             columns.append((centred_ranks[first] * centred_ranks[second])[:, None])
     if plan.categories:
@@ -143,7 +143,7 @@ def describe_columns(profile: InputProfile, plan: ColumnPlan) -> list[DesignColu
     read. `plan.transfer` is a combination of signals learned elsewhere, whose value is one more column; None if there
     is none.
     """
-    # beside a transferred score the other columns only correct it, so they are held back more
+    # the other columns only correct a transferred score, so their penalties are larger then
     factor = 1.0 if plan.transfer is None else _TRANSFER_FACTOR
     columns: list[DesignColumn] = []
     if plan.numbers:
@@ -153,12 +153,13 @@ def describe_columns(profile: InputProfile, plan: ColumnPlan) -> list[DesignColu
             columns += [DesignColumn(inputs=(name,), penalty=factor * _RANK_PENALTY)] * (RANK_COLUMNS + 1)
         columns += [
             DesignColumn(inputs=(names[first], names[second]), penalty=factor * _RANK_PENALTY)
-            for first, second in _pairs(len(names))
+            for first, second in _pairs(len(names))  # none if there are more than six numbers
         ]
     if plan.categories:
-        for name, levels in profile.categories.items():  # a flag for each level
-            columns += [DesignColumn((name,), factor * _LEVEL_PENALTY, is_flag=True)] * len(levels)
-    kind = str(profile.kind)  # "logits" or "probs"; not read without class scores
+        for name, share_of_level in profile.categories.items():  # a flag for each level
+            columns += [DesignColumn((name,), factor * _LEVEL_PENALTY, is_flag=True)] * len(share_of_level)
+    # "logits" or "probs", and the number of classes; without class scores both are None, and neither is used below
+    kind = str(profile.kind)
     class_count = profile.class_count or 2
     if plan.logits:
         columns += [DesignColumn((kind,), factor * _LOGIT_PENALTY)] * len(
@@ -190,15 +191,18 @@ class TreeColumns(NamedTuple):
 
 
 def make_tree_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan) -> TreeColumns:
-    """Return the columns of trees for the inputs that a plan reads.
+    """Return what trees read of each row, for the inputs that a plan names: numbers, and codes that are not ordered.
 
-    The value of a combination learned elsewhere (`plan.transfer`), a column of linear models, is not among them.
-    `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
-    `profile` holds the distribution of every input in the rows that are learned from.
+    Numbers are the ranks of signals and features among the rows learned from, then the features of the class scores.
+    Codes are, for each category, the place of a row's level among the levels in `profile`, -1 for a level that is not
+    among them (a missing label is the level "(missing)"), then the predicted class and the class in the second place as
+    columns of the class scores. A row always has these two, and a class that was never predicted in learning has its
+    own code too. The value of a combination learned elsewhere (`plan.transfer`) is a column of linear models alone.
     """
     numbers: list[np.ndarray] = []  # one vector per column
     codes: list[np.ndarray] = []
     if plan.numbers:
+        # by name, signals first and then features; so is `table.numbers`
         for name, reference in profile.numbers.items():
             column = table.numbers[name]
             # ranks are from 0 to 1; missing values get one below all others, so that a tree can tell them apart

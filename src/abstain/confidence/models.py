@@ -160,7 +160,7 @@ def fit_linear(
 
     `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
     `profile` describes these inputs, and `plan` says which of them are read. `target` is 1 for right, 0 for wrong, or a
-    share in between; `weight` has mean 1.
+    share in between; `weight` has mean 1. The model stores `centre` and `scale`, by which new rows are standardised.
     """
     columns = make_columns(table, profile, plan)
     ready = standardise(columns, describe_columns(profile, plan), weight)
@@ -323,11 +323,11 @@ class ConfidenceModel(Stored):
     def _rules(self) -> dict[str, Any]:
         """Return each rule that a stored model must keep, as the message to show, and whether it keeps it.
 
-        A model is exactly one of a single input, a linear model (alone or with trees) and a combination.
+        A model is exactly one of a single score, a linear model (alone or with trees) and a combination; the others are
+        None. `fits` of a part says whether it can be computed from the inputs of `self.profile`.
         """
         functions = [part for part in (self.single, self.linear, self.combination) if part is not None]
-        # `fits` of a part: can it be computed from the inputs of this profile?
-        if not self.profile.is_consistent:
+        if not self.profile.is_consistent:  # then the other rule cannot be checked
             return {"`profile` must describe inputs in increasing order.": False}
         fits = len(functions) == 1
         if fits and self.single is not None:
@@ -335,7 +335,7 @@ class ConfidenceModel(Stored):
         if fits and self.linear is not None:
             fits = self.linear.fits(self.profile)
         if fits and self.combination is not None:
-            signal_and_feature_names = tuple(self.profile.numbers)
+            signal_and_feature_names = tuple(self.profile.numbers)  # the keys; values are their distributions
             fits = self.combination.fits(signal_and_feature_names)
         if fits and self.trees is not None:
             fits = False  # trees are added to a linear model, and read the inputs that its plan names

@@ -83,6 +83,7 @@ class ShippedWeights(Stored):
         """
         name_of_role = {}
         for role in self.signals:
+            # the first of the user's inputs that may be this role
             name = next((name for name in names if name in ROLE_NAMES[role]), None)
             if name is None:
                 accepted_names = " or ".join(repr(alias) for alias in ROLE_NAMES[role])
@@ -94,8 +95,9 @@ class ShippedWeights(Stored):
         """Say why these rows do not resemble those that the weights were learned on; "" if they do.
 
         A role is an input of the weights, such as "token_probability", whatever the user calls it. `columns` holds one
-        vector per role in the order of `signals`, NaN where missing. `references` holds for each
-        how it is distributed in these rows: the ranks of its values, and the share of rows that lack it.
+        vector per role in the order of `signals`, NaN where missing. `references` holds for each role how it is
+        distributed in these rows: the ranks of its values, and the share of rows that lack it. `largest_deviation` is
+        in standard deviations.
         """
         for role, reference in references.items():
             if reference.missing > self.largest_missing:

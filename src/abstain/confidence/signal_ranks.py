@@ -55,12 +55,12 @@ class RankReference:
         `weight` is the mass of each row, by default 1. Rows of weight 0 do not count.
         """
         mass = np.ones(len(signal)) if weight is None else weight
-        is_known = np.isfinite(signal) & (mass > 0)
-        distinct, code = np.unique(signal[is_known], return_inverse=True)
-        mass_of_value = np.bincount(code, weights=mass[is_known], minlength=len(distinct))
-        known_mass = mass_of_value.sum()
+        is_present = np.isfinite(signal) & (mass > 0)
+        distinct, code = np.unique(signal[is_present], return_inverse=True)
+        mass_of_value = np.bincount(code, weights=mass[is_present], minlength=len(distinct))
+        present_mass = mass_of_value.sum()
         # of each value: the share of the mass below it and half of its own
-        ranks = (np.cumsum(mass_of_value) - 0.5 * mass_of_value) / known_mass
+        ranks = (np.cumsum(mass_of_value) - 0.5 * mass_of_value) / present_mass
         stored = distinct
         stored_ranks = ranks
         if len(distinct) > _MAX_REFERENCE_VALUES:
@@ -69,9 +69,10 @@ class RankReference:
             low_tail = np.geomspace(ranks[0], 1 / _EVEN_VALUES, _TAIL_VALUES)
             high_tail = 1 - np.geomspace(1 - ranks[-1], 1 / _EVEN_VALUES, _TAIL_VALUES)
             positions = np.concatenate([even, low_tail, high_tail])
+            # values at these ranks, and the rank of each; between them ranks are interpolated later
             stored = np.unique(np.interp(positions, ranks, distinct))
             stored_ranks = np.interp(stored, distinct, ranks)
-        return cls(values=stored, ranks=stored_ranks, missing=float(1 - known_mass / mass.sum()))
+        return cls(values=stored, ranks=stored_ranks, missing=float(1 - present_mass / mass.sum()))
 
     def rank(self, signal: np.ndarray) -> np.ndarray:
         """Return the rank of each value among the reference rows, from 0 to 1; the middle rank for NaN.
