@@ -246,8 +246,9 @@ def _read_numbers(name: str, score: str | None, confidence: Array, units: Units 
 
     The source is "own" without a named score. Otherwise it is "plain" for a score that saturates with units="plain",
     and "key" in all other cases. Raises DtypeError for values that are no real numbers, InputError if a score that
-    saturates comes without `units`, or a number cannot be of this score. `name` is the calling function, for messages.
-    A score saturates if it rounds to its largest value, such as 1, for many samples.
+    saturates comes without `units`, or a number cannot be of this score. NaN stands for a missing confidence and is
+    allowed. `name` is the calling function, for messages. A score saturates if it rounds to its largest value, such as
+    1, for many samples.
     """
     user_values = np.asarray(to_host(confidence))
     try:
@@ -255,7 +256,9 @@ def _read_numbers(name: str, score: str | None, confidence: Array, units: Units 
     except (TypeError, ValueError):
         rule = "`confidence` must hold real numbers, one per sample"
         raise DtypeError(f"{name}: {rule}, got dtype {user_values.dtype}.") from None
-    dtype = _precision_of_dtype(confidence)
+    dtype = _precision_of_dtype(
+        confidence
+    )  # the type they came in: "float16", "float32", ...; lists are "float64"
     source: Source = "own"
     if score is not None:
         saturates = scores.by_name(score).saturates
@@ -266,9 +269,13 @@ def _read_numbers(name: str, score: str | None, confidence: Array, units: Units 
                 f"{name}: {rule}, got none. {remedy} (as `abstain.scores.{score}` returns them)."
             )
         source = "plain" if saturates and units == "plain" else "key"
-        check_domain(name, score, source, values)
+        check_domain(name, score, source, values)  # raises for numbers that cannot be of this score
     return CheckedConfidences(
-        values=values, source=source, dtype=dtype, observed_precision=_detect_precision(values, dtype)
+        values=values,
+        source=source,
+        dtype=dtype,
+        # numbers may have been rounded to a coarser type than `dtype` before they were stored in it
+        observed_precision=_detect_precision(values, dtype),
     )
 
 
@@ -293,6 +300,7 @@ def check_domain(name: str, score: str, source: Source, values: np.ndarray) -> N
             'Say units="key" for rank keys, as `abstain.scores` gives them, or give `logits=` or `probs=`.'
         )
         raise InputError(f"{name}: {rule}, got {wrong:g}. {remedy}")
+    # probabilities have keys of at least 0; keys of entropies, which may exceed 1, have either sign
     if source == "key" and upper_bound == 1 and smallest < 0:
         rule = f"a rank key of {score} is at least 0"
         raise InputError(f"{name}: {rule}, got {smallest:g}. Give `logits=` or `probs=`.")
@@ -314,7 +322,9 @@ def _detect_precision(values: np.ndarray, dtype: Precision) -> ObservedPrecision
     """Find out to which precision numbers were rounded before they were stored as `dtype`.
 
     Counts the mantissa bits in use of the first few thousand values. Whole numbers, short fractions and infinite or
-    missing values show nothing; if there are no others, the result holds None, None and 0.
+    missing values show nothing; the others are informative. In the result, `coarsest` is the coarsest type that holds
+    at least one of the informative numbers exactly, `finest` the coarsest that holds all of them. Without informative
+    numbers these are None, and the count is 0.
     """
     numbers = np.unique(values.reshape(-1)[:_MAX_INSPECTED].astype(np.float64))
     numbers = numbers[np.isfinite(numbers) & (np.rint(numbers) != numbers)]  # finite and not whole
@@ -328,7 +338,9 @@ def _detect_precision(values: np.ndarray, dtype: Precision) -> ObservedPrecision
         return ObservedPrecision(coarsest=None, finest=None, informative_count=0)
     # `MANTISSA_BITS` lists precisions from coarse to fine
     possible = [precision for precision in MANTISSA_BITS if MANTISSA_BITS[precision] <= MANTISSA_BITS[dtype]]
-    if dtype == "float16":  # taken as rounded to float16, never to bfloat16
+    if (
+        dtype == "float16"
+    ):  # bfloat16 has fewer bits, but another range: numbers stored as float16 never were bfloat16
         possible = ["float16"]
     coarsest = next(precision for precision in possible if bits_used.min() <= MANTISSA_BITS[precision])
     finest = next(precision for precision in possible if bits_used.max() <= MANTISSA_BITS[precision])
@@ -428,7 +440,7 @@ class Cut:
         Raises InputError for another number of classes, or for the user's own numbers from another scale. `name` is the
         calling function, for messages. `confidences` are those of the new samples, with their source and precision.
         """
-        # the number of classes is None without class scores
+        # the number of classes is None without class scores; then there is nothing to compare
         if None not in (self.classes, confidences.classes) and confidences.classes != self.classes:
             if confidences.class_scores_came_as_vector:
                 rule = f"one row of {self.classes} class scores per sample"
@@ -438,8 +450,8 @@ class Cut:
             raise InputError(f"{name}: {rule}, got {confidences.classes}. Calibrate one for this model.")
         if (
             self.has_own_numbers
-        ):  # only the range of the calibration shows their scale: raises for another one
-            self._check_range(name, confidences.values)
+        ):  # numbers of no score with a name: only their range shows on which scale they are
+            self._check_range(name, confidences.values)  # raises if they come from another scale
         return confidences
 
     @property
@@ -465,15 +477,15 @@ class Cut:
         without a confidence and are not checked.
 
         `lowest` and `highest` are the range of the calibration confidences, `accepted` the lowest one that was
-        accepted.
+        accepted. All are the user's own numbers, which belong to no score that would tell their scale.
         """
-        confidences = values[values > NO_CONFIDENCE]
+        confidences = values[values > NO_CONFIDENCE]  # False for NaN
         if not confidences.size:
             return
         largest = float(confidences.max())
         smallest = float(confidences.min())
-        scale = None
-        wrong = 0.0
+        scale = None  # words for the scale of the calibration, where a new number does not lie on it
+        wrong = 0.0  # that number
         if self.lowest >= 0 and self.highest <= 1 and (largest > 1 or smallest < 0):
             scale = "within [0, 1]"
             wrong = largest if largest > 1 else smallest
@@ -516,6 +528,8 @@ class Cut:
         rounding = self.rounding_to_allow_for(name, confidences)
         if rounding is None:  # to be compared exactly
             return np.asarray(values >= value)
+        # both of bool, one entry per sample; ambiguous: rounding hides whether it is the lowest accepted or the highest
+        # rejected confidence
         is_accepted, is_ambiguous = self._decide_within_rounding(confidences, value, rounding)
         # This rounding is the coarsest at which the two blocks next to the threshold can be told apart; with the finest
         # one that is possible fewer samples are ambiguous. Rows of larger logits than in calibration are rounded more
@@ -526,7 +540,7 @@ class Cut:
             is_accepted = np.where(is_ambiguous, finer.is_accepted, is_accepted)
             is_ambiguous = is_ambiguous & finer.is_ambiguous
         if is_ambiguous.any() and not self._has_calibration_form(confidences):
-            self._raise_refusal(
+            self._raise_refusal(  # an InputError
                 name, confidences, "rounding hides on which side of the threshold samples lie"
             )
         # samples that are still ambiguous come in the form of the calibration: these are compared exactly
@@ -539,9 +553,11 @@ class Cut:
 
         A sample is accepted if its exact confidence may reach the threshold `value` and cannot be `rejected`, the
         highest confidence that was rejected in calibration (None: nothing was rejected). It is ambiguous if its exact
-        confidence may be that one, and may also be `accepted`, the lowest that was accepted. `confidences` are those of
-        the new samples, with their source and precision; a NaN is neither accepted nor ambiguous.
+        confidence may be that one, and may also be `accepted`, the lowest that was accepted; there must be one.
+        `confidences` are those of the new samples, with their source and precision; a NaN is neither accepted nor
+        ambiguous.
         """
+        # `low` and `high`: the least and the largest exact number that may lie behind each new one
         exact = self._new_bounds(confidences, rounding)
         may_reach_value = np.asarray(exact.high >= self._calibration_bounds(value, rounding).low)
         if self.rejected is None:
@@ -558,19 +574,21 @@ class Cut:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Count the new confidences that surely and that possibly lie at or above each calibration confidence.
 
-        `points` are calibration confidences, in the unit of the calibration. Returns two arrays of counts, one entry
-        per point; they are the same where numbers are compared exactly, and differ by rounding otherwise. Raises
-        InputError if the new numbers are too coarse for this threshold. `name` is the calling function, for messages.
-        `confidences` are those of the new samples, with their source and precision.
+        `points` are calibration confidences, in the unit of the calibration, in any order. Returns two arrays of
+        counts, one entry per point; they are the same where numbers are compared exactly, and differ by rounding
+        otherwise. Raises InputError if the new numbers are too coarse for this threshold. `name` is the calling
+        function, for messages. `confidences` are those of the new samples, with their source and precision, and hold
+        no NaN.
         """
         rounding = self.rounding_to_allow_for(name, confidences)
-        if rounding is None:
-            exact = _count_at_least(confidences.values, points)
-            return exact, exact
-        exact_new = self._new_bounds(confidences, rounding)
-        exact_points = self._calibration_bounds(points, rounding)
-        surely = _count_at_least(exact_new.low, exact_points.high)
-        possibly = _count_at_least(exact_new.high, exact_points.low)
+        if rounding is None:  # compare exactly
+            count = _count_at_least(confidences.values, points)
+            return count, count
+        # `low` and `high`: the least and the largest exact number that may lie behind each rounded one
+        new = self._new_bounds(confidences, rounding)
+        calibration = self._calibration_bounds(points, rounding)
+        surely = _count_at_least(new.low, calibration.high)
+        possibly = _count_at_least(new.high, calibration.low)
         return surely, possibly
 
     def find_equal(self, confidences: CheckedConfidences, points: np.ndarray) -> EqualConfidences:
@@ -578,8 +596,10 @@ class Cut:
 
         `points` are calibration confidences, in the unit of the calibration. The same sample is found in another
         precision or unit too. `confidences` are those of the new samples, all finite, with their source and precision.
+        In the result, `is_found` has one entry per point; `shared_count` is the number of new samples that have the
+        confidence of another new one, from which the caller computes how many points are found by chance.
         """
-        # the ranges of exact numbers that may lie behind each new and each calibration confidence
+        # the ranges of exact numbers, `low` to `high`, that may lie behind each new and each calibration confidence
         rounding = _finest_rounding_between(self.source, confidences.source)
         new = self._new_bounds(confidences, rounding)
         calibration = self._calibration_bounds(points, rounding)
@@ -592,8 +612,9 @@ class Cut:
             starts_at_most = np.searchsorted(rising_low, bounds.high, side="right")
             return np.asarray(starts_at_most - ends_below)
 
-        # Calibration data may be the coarser ones: float32, or logits. By chance as large a share of them equals a new
-        # sample as there are new samples that would equal another one if they had been calibration samples.
+        # A point is found by chance as often as a new sample equals another new one. Calibration numbers may have been
+        # stored more coarsely than the new ones (float32, or logits), and coarser numbers are equal more often. So one
+        # of the two new samples is taken as if it had been stored as the calibration was.
         new_as_calibration = self._calibration_bounds(confidences.values, rounding, source=confidences.source)
         return EqualConfidences(
             is_found=count_overlaps(calibration) > 0,
@@ -620,7 +641,7 @@ class Cut:
             return None
         if not has_calibration_form and self.score in _SCORES_WITHOUT_ERROR_BOUND:
             self._raise_refusal(name, confidences, f"the rounding of {self.score} has no known bound")
-        precision = self._precision_to_allow_for(confidences)
+        precision = self._precision_to_allow_for(confidences)  # that the new numbers may have been rounded to
         if self.accepted is None or self.rejected is None:
             coarser_of_both = ROUNDING_OF[self.precision].with_error_at_least(ROUNDING_OF[precision])
             return coarser_of_both
@@ -670,16 +691,16 @@ class Cut:
         if (confidences.source, confidences.dtype) != (self.source, self.dtype):
             return False
         # the coarsest type that holds all new numbers exactly; short numbers alone: the coarsest there is
-        shown_precision = confidences.coarsest_possible_precision
-        if shown_precision == self.precision:
+        new_precision = confidences.coarsest_possible_precision
+        if new_precision == self.precision:
             return True
         if confidences.holds_only_short_numbers:  # whole numbers and short fractions: none is informative
             no_calibration_number_is_informative = self.coarsest is None
             return (
                 no_calibration_number_is_informative or confidences.values.size < _MIN_SAMPLES_BEYOND_CHANCE
             )
-        shown_bits = MANTISSA_BITS[shown_precision]
-        if shown_bits > MANTISSA_BITS[self.precision]:
+        new_bits = MANTISSA_BITS[new_precision]  # the more bits, the finer the type
+        if new_bits > MANTISSA_BITS[self.precision]:
             return False
         # The new numbers are coarser than those of the calibration. They have the same form only if that may be chance.
         # It is no chance with many informative numbers, nor with two (or one in a whole batch) if all are coarser than
@@ -687,7 +708,7 @@ class Cut:
         has_many_informative = (
             confidences.observed_precision.informative_count >= _MIN_INFORMATIVE_BEYOND_CHANCE
         )
-        is_coarser_than_all = self.coarsest is not None and shown_bits < MANTISSA_BITS[self.coarsest]
+        is_coarser_than_all = self.coarsest is not None and new_bits < MANTISSA_BITS[self.coarsest]
         return not has_many_informative and not (
             is_coarser_than_all and confidences.shows_precision_beyond_chance
         )
@@ -817,20 +838,24 @@ class Cut:
         """Do the fields of a stored cut agree with each other and with the threshold `value`?
 
         The score must be known, the accepted and the rejected confidence within the range of the calibration, and the
-        threshold above the rejected one and at most the accepted one. Without a threshold there is no accepted one.
+        threshold above the rejected one and at most the accepted one. Without a threshold (None) there is no accepted
+        confidence, and the rejected one is compared with nothing later, so it is not checked.
 
         `lowest` and `highest` are the range of the calibration confidences; `accepted` and `rejected` those next to the
-        threshold. Numbers whose score has no name, such as those of a learned confidence, are the user's own.
+        threshold. `source` "own" means numbers whose score has no name, such as those of a learned confidence;
+        `learned` is the fingerprint of that, None for all others.
         """
+        has_own_numbers = self.source == "own"
         if self.score is not None and self.score not in STORABLE_SCORES:
             return False
-        if self.learned is not None and not self.has_own_numbers:
+        if self.learned is not None and not has_own_numbers:
             return False
-        if (self.score is None) != self.has_own_numbers or not self.lowest <= self.highest:
+        if (self.score is None) != has_own_numbers or not self.lowest <= self.highest:
             return False
         if value is None or self.accepted is None:
             return value is None and self.accepted is None
-        # the highest rejected one may be the number that stands for a missing confidence, below the range
+        # Samples without a confidence rank last, as NO_CONFIDENCE, below the range of the others. The highest rejected
+        # confidence is this number where all others are accepted; the lowest accepted, where everything is.
         confidences = [x for x in (self.accepted, self.rejected) if x is not None and x > NO_CONFIDENCE]
         are_in_range = all(self.lowest <= confidence <= self.highest for confidence in confidences)
         is_above_rejected = self.rejected is None or self.rejected < value
@@ -838,14 +863,14 @@ class Cut:
 
 
 def cut_between(
-    ranked: RankedSamples, accepted: int | None, confidences: CheckedConfidences, score: str | None
+    ranked: RankedSamples, accepted_count: int | None, confidences: CheckedConfidences, score: str | None
 ) -> Cut:
-    """Make the cut that accepts the `accepted` most confident calibration samples; None accepts nothing.
+    """Make the cut that accepts the `accepted_count` most confident calibration samples; None accepts nothing.
 
-    `accepted` must not divide samples of equal confidence (a block). `confidences` are the same confidences as the user
-    gave them; they say in which form the cut was calibrated. `score` is their score, None for the user's own numbers.
-    `ranked` holds the samples, most confident first. Samples without a confidence have `NO_CONFIDENCE` in its place, a
-    number below every confidence.
+    `accepted_count` must not divide samples of equal confidence (a block). `confidences` are the same confidences as
+    the user gave them; they say in which form the cut was calibrated. `score` is their score, None for the user's own
+    numbers. `ranked` holds the samples, most confident first. Samples without a confidence have `NO_CONFIDENCE` in its
+    place, a number below every confidence.
 
     Later confidences are compared with the cut in whatever form they come, so it stores how the calibration numbers may
     have been rounded: `precision`, the coarsest type that holds all of them exactly (the type they came in, where they
@@ -855,18 +880,18 @@ def cut_between(
     """
     # one key per sample, rising from the most confident to the least; equal for equal confidences
     sorted_keys = ranked.sorted_keys
-    accepted_count = accepted or 0
+    count = accepted_count or 0
     is_tied = False  # does a block next to the cut hold more than one sample?
-    if accepted_count > 1:
-        is_tied |= bool(sorted_keys[accepted_count - 1] == sorted_keys[accepted_count - 2])
-    if accepted_count + 1 < ranked.n:
-        is_tied |= bool(sorted_keys[accepted_count] == sorted_keys[accepted_count + 1])
-    accepted_confidence = None
-    if accepted_count:
-        accepted_confidence = float(ranked.smallest_confidence(np.asarray([accepted_count]))[0])
-    rejected_confidence = None
-    if accepted_count < ranked.n:
-        rejected_confidence = float(ranked.smallest_confidence(np.asarray([accepted_count + 1]))[0])
+    if count > 1:
+        is_tied |= bool(sorted_keys[count - 1] == sorted_keys[count - 2])
+    if count + 1 < ranked.n:
+        is_tied |= bool(sorted_keys[count] == sorted_keys[count + 1])
+    accepted_confidence = None  # the lowest accepted one: the smallest of the `count` most confident
+    if count:
+        accepted_confidence = float(ranked.smallest_confidence(np.asarray([count]))[0])
+    rejected_confidence = None  # the highest rejected one: the smallest if one sample more is taken
+    if count < ranked.n:
+        rejected_confidence = float(ranked.smallest_confidence(np.asarray([count + 1]))[0])
     block_stops = ranked.row_stops()  # how many samples are at least as confident as each block, rising
     # the last block may hold the samples without a confidence: then the one above it is the lowest
     lowest_blocks = ranked.smallest_confidence(block_stops[-2:])
@@ -916,9 +941,9 @@ def _coarsest_separating_rounding(
     """Return the coarsest rounding at which no new number can be both confidences next to the threshold; None if none.
 
     These are `cut.accepted`, the lowest confidence that was accepted in calibration, and `cut.rejected`, the highest
-    that was rejected; the cut must have both. A threshold is asked this for every batch of new numbers, so results are
-    cached. The other arguments describe the new numbers: their source, the precision that they may have been rounded
-    to, the number of classes, and the absolute value of a row's largest logit.
+    that was rejected; the cut must have both. Every batch of new numbers needs the result, so it is cached. The other
+    arguments describe the new numbers: their source, the precision that they may have been rounded to, the number of
+    classes, and the absolute value of a row's largest logit.
 
     Calibration data and new data may both have been rounded before they were stored, which their numbers rarely show:
     each rounding that is tried is assumed for both. The error is never taken smaller than that of the precision which
@@ -964,7 +989,7 @@ def _are_separated(
     # value is too large for that. If the first above the border cannot be an accepted one, no smaller one can.
     may_be_rejected = largest_rejected
     cannot_be_rejected = smallest_accepted
-    for _ in range(_BISECTION_STEPS):  # towards the largest number that may be a rejected one
+    for _ in range(_BISECTION_STEPS):  # towards the border; fewer steps only make the answer False more often
         middle = may_be_rejected + (cannot_be_rejected - may_be_rejected) / 2
         if exact_bounds(middle).low <= largest_rejected:
             may_be_rejected = middle
