@@ -14,10 +14,10 @@ from abstain.formats.log_rows import (
     LogContent,
     agreement,
     assign_correct_role,
-    columns_from_0_to_1,
     float_or_none,
     get_nested,
     make_log_source,
+    names_of_columns_from_0_to_1,
     read_unanswerable,
     summarise_token_logprobs,
 )
@@ -72,7 +72,7 @@ def test_scorers_lie_between_0_and_1():
         {"acc": 1.0, "bleu": 30.0, "loss": -0.5, "empty": None},
         {"acc": math.nan, "bleu": 0.5, "loss": 0.5, "empty": None},
     ]
-    assert columns_from_0_to_1(rows, ["acc", "bleu", "loss", "empty", "absent"]) == ("acc",)
+    assert names_of_columns_from_0_to_1(rows, ["acc", "bleu", "loss", "empty", "absent"]) == ("acc",)
 
 
 def test_a_scorer_is_chosen_only_where_that_is_clear():

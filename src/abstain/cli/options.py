@@ -138,7 +138,7 @@ class DocumentedCommand(click.Command):
             value = ctx.params.get(parameter.name or "")
             if value and isinstance(parameter.type, OutputFile):
                 is_option = isinstance(parameter, click.Option)
-                flag = parameter.opts[-1] if is_option else str(parameter.metavar)
+                flag = parameter.opts[-1] if is_option else str(parameter.metavar)  # the long one: --output of -o
                 outputs[flag] = value
                 output_types[flag] = parameter.type
             elif value and isinstance(parameter.type, click.Path):
@@ -456,6 +456,7 @@ def name_option(
             raise click.BadParameter("needs at least one name.")
         return names if several else names[0]
 
+    # `registry`, without dashes, is the name of the command's parameter; by default that is the flag's word
     flags = (flag, f"--{registry}", registry) if several else (flag,)
     metavar = "A,B,..." if several else "NAME"
     if registry == "metrics":
@@ -505,7 +506,7 @@ def _parse_columns(ctx: click.Context, param: click.Parameter, value: tuple[str,
             message = f"write ROLE=NAME with a role among {', '.join(roles)}; got {text!r}."
             raise click.BadParameter(f"{message} {suggestion}".strip())
         name = abstain.formats.roles.columns_by_role({title: name})[role]  # an uncertainty gets a minus sign
-        if role in columns and role not in abstain.formats.roles.ROLES_OF_SEVERAL:
+        if role in columns and role not in abstain.formats.roles.ROLES_WITH_SEVERAL_COLUMNS:
             raise click.BadParameter(
                 f"{role} is given twice, {columns[role]!r} and {name!r}. Name one column."
             )
@@ -520,7 +521,7 @@ def _parse_pairs(ctx: click.Context, param: click.Parameter, value: Iterable[str
     """
     pairs: dict[str, str] = {}
     for text in ",".join(value).split(",") if value else ():
-        title, _, setting = text.rpartition("=")
+        title, _, setting = text.rpartition("=")  # a text without = is all setting, and its title is empty
         name = title.strip()
         if name in pairs:
             which = f"{name!r} is" if name else "it is"
@@ -682,6 +683,7 @@ class ReadOptions(NamedTuple):
         DataError
             If the file cannot be read as predictions, or needs more memory than allowed.
         """
+        # these options by name, as arguments of `read_predictions`
         settings = self._select(
             "columns", "kind", "labels", "classes", "format", "limits", "tolerance", "rules"
         )
@@ -984,7 +986,7 @@ def _gather_options(fields_type: type[ReadOptions] | type[Output], argument: str
         values: Any = {name: options.pop(name) for name in fields_type._fields}
         fields = fields_type(**values)
         if isinstance(fields, Output):
-            fields = fields.resolved()
+            fields = fields.resolved()  # without a form, it has the one that the name of its file says
         return command(**options, **{argument: fields})
 
     decorated: Any = call

@@ -19,7 +19,7 @@ from abstain.errors import DataError
 from abstain.formats.roles import (
     AGREEMENT,
     CLASS_COLUMN_PATTERNS,
-    ROLES_OF_SEVERAL,
+    ROLES_WITH_SEVERAL_COLUMNS,
     RoleColumns,
     columns_by_role,
     order_class_columns,
@@ -310,9 +310,9 @@ class OpenedTable:
         Parameters
         ----------
         stated : mapping
-            Role -> name or pattern of columns, as the user states it.
+            Role, by any of its names -> name or pattern of columns, as the user states it.
         kind : str, optional
-            The role of an array without a name.
+            The role of an array without a name: "logits", "probs" or "labels".
 
         Returns
         -------
@@ -327,10 +327,12 @@ class OpenedTable:
         InputError
             A key of `stated` is no role, or two keys mean the same role.
         """
-        stated_names = columns_by_role(stated)
-        names = {role: name for role, name in self.facts.column_of_role.items() if role not in stated_names}
-        names |= stated_names
-        roles = {role: _match_columns(self, role, pattern) for role, pattern in names.items()}
+        stated_patterns = columns_by_role(stated)  # by the usual name of each role
+        pattern_by_role = {
+            role: name for role, name in self.facts.column_of_role.items() if role not in stated_patterns
+        }
+        pattern_by_role |= stated_patterns
+        roles = {role: _match_columns(self, role, pattern) for role, pattern in pattern_by_role.items()}
         if self.is_harness_log:  # a log says which column is which; names of columns do not count
             return roles
         self._add_roles_by_name(roles)
@@ -346,10 +348,11 @@ class OpenedTable:
         `prob_dog`: probs). UncertainError where two columns state the same role; for ids, the first is taken.
         """
         used_names = {name for role_columns in roles.values() for name in role_columns.names}
-        free_names = [name for name in self.columns if name not in used_names]
+        # A column may get two roles below: `question_id` is that of the questions and of the ids.
+        unused_names = [name for name in self.columns if name not in used_names]
         # role -> names that state it, in lower case with underscores
         for role, role_names in COLUMN_NAMES.items():
-            matches = [name for name in free_names if normalise_name(name) in role_names]
+            matches = [name for name in unused_names if normalise_name(name) in role_names]
             if role == "error":  # most often the messages of failed calls, of which there may be none
                 matches = [name for name in matches if not _is_empty(self.columns[name])]
             if role in roles or not matches:
@@ -363,8 +366,8 @@ class OpenedTable:
             roles[role] = RoleColumns((matches[0],))
         # "logits" and "probs" -> pattern of a column's name, whose group is the class
         for role, pattern in CLASS_COLUMN_PATTERNS.items():
-            class_of_column = {}
-            for name in free_names:
+            class_of_column = {}  # name of a column -> the class that it names, as it is written in the file
+            for name in unused_names:
                 match = pattern.match(normalise_name(name))
                 if match:
                     class_of_column[name] = _end_of_name(name, normalised_end=match.group(1))
@@ -380,7 +383,7 @@ class OpenedTable:
         parts = [self.columns[name].load() for name in role_columns.names]
         if len(parts) == 1:
             return parts[0]
-        if role == "clusters":
+        if role == "clusters":  # words or numbers; only their equality counts
             parts = [np.asarray(as_array(part), dtype=object).reshape(-1) for part in parts]
         for name, part in zip(role_columns.names, parts):
             if isinstance(part, TextValues) or part.ndim != 1:
@@ -459,24 +462,24 @@ def split_computed_name(name: str) -> ComputedName | None:
 def add_derived_columns(source: OpenedTable, stated: Mapping[str, str]) -> OpenedTable:
     """Return the source with the columns that the user states as computed from others.
 
-    `-NAME` as a confidence holds the numbers of column NAME with the other sign, and `NAME/NUMBER` or `NAME-NUMBER` as
-    the correctness those numbers divided by a number (`score/10`) or less a number (`preference-1`). `stated` maps
-    roles, by any of their names, to names of columns as the user states them; columns of an "uncertainty" are
-    confidences with a minus sign before their names. The confidence may be several names or patterns with *, with
-    commas between them. A name is left alone where a column is called so, or where there is no column NAME. NAME may
-    begin with the path of the table in a JSON file, which is cut off. `source` is the opened file: its columns by name,
-    with their types.
+    The correctness may be `NAME/NUMBER` (`score/10`) or `NAME-NUMBER` (`preference-1`), and a confidence `-NAME`: the
+    numbers of column NAME with the other sign. Several confidences have commas between them, and NAME may then be a
+    pattern with *. A computed column is called as the user states it. None is added where a column of the file is
+    called so, or where there is no column NAME. NAME may begin with the path of the table in a JSON file.
+
+    `stated` maps roles, by any of their names, to names of columns; an "uncertainty" is a confidence with a minus sign
+    before its name. `source` is the opened file.
     """
     columns = dict(source.columns)
     # by the usual name of each role; those of an uncertainty have a minus sign
     names_by_role = columns_by_role(stated)
     stated_correctness = names_by_role.get("correct", "")
-    computed = split_computed_name(stated_correctness)
+    computed = split_computed_name(stated_correctness)  # None where it is a plain name
     if computed is not None and stated_correctness not in columns:
         column = columns.get(_without_table_path(source, computed.column))
         if column is not None and computed.operation == "-":
             columns[stated_correctness] = column.less(computed.number)
-        elif column is not None and computed.number:
+        elif column is not None and computed.number != 0:  # the operation is "/"
             columns[stated_correctness] = column.divided(computed.number)
     for name in names_by_role.get("confidence", "").split(","):
         signed_name = name.strip()
@@ -499,19 +502,24 @@ def _without_table_path(source: OpenedTable, name: str) -> str:
     ['ok', '-sure', 'ok']
     """
     sign = "-" if name.startswith("-") else ""
-    if not source.place or name in source.columns:
+    if (
+        not source.place or name in source.columns
+    ):  # `place` is the path of the table; "" where the file is the table
         return name
     return sign + name.removeprefix(sign).removeprefix(f"{source.place}.")
 
 
 def _end_of_name(name: str, normalised_end: str) -> str:
-    """The end of a column's name, as it is written in the file, that reads so in lower case with underscores.
+    """Return the end of a column's name, as it is written in the file, whose normal form is `normalised_end`.
+
+    The normal form (`normalise_name`) has lower case, with blanks and dashes as underscores. The whole name is returned
+    where no end has that form.
 
     >>> [_end_of_name(*names) for names in (("prob_New  York", "new_york"), ("P(Cat) ", "p(cat)"))]
     ['New  York', 'P(Cat)']
     """
     name = name.strip()
-    # the shortest end of the name that is long enough: blanks and dashes in a row are one underscore
+    # The shortest such end. It may be longer than its normal form, in which several blanks are one underscore.
     for start in range(len(name) - len(normalised_end), -1, -1):
         if normalise_name(name[start:]) == normalised_end:
             return name[start:]
@@ -522,19 +530,20 @@ def _match_columns(source: OpenedTable, role: str, pattern: str) -> RoleColumns:
     """Find the columns that the user states for a role: a name, a pattern with *, several confidences, two clusters.
 
     Several columns may match for logits and probs (one per class, put in the order of the classes), for features and
-    categories, and for the confidence, which may also be "agreement" without being a column. Two names of clusters with
-    a comma are two kinds. UncertainError where nothing matches, or where several columns match for another role.
-    `source` is the opened file: its columns by name, with their types.
+    categories, and for the confidence. Two names of clusters with a comma are two kinds of clusters. UncertainError
+    where nothing matches, or where several columns match for another role. `source` is the opened file.
     """
     pattern = _without_table_path(source, pattern)
+    # the confidence "agreement" need not be a column: it is computed from repeated answers
     if pattern in source.columns or (role, pattern) == ("confidence", AGREEMENT):
         return RoleColumns((pattern,))
     if role == "clusters" and pattern.count(",") == 1:
         return RoleColumns(
             tuple(_match_columns(source, role, name.strip()).names[0] for name in pattern.split(","))
         )
-    matches = _matching_columns(source, pattern)
-    if role in ROLES_OF_SEVERAL and ("," in pattern or matches):
+    matches = _matching_columns(source, pattern)  # names of columns
+    # confidence, features and categories; a single name that is no column is refused below
+    if role in ROLES_WITH_SEVERAL_COLUMNS and ("," in pattern or matches):
         return _match_several(source, role, pattern)
     if not matches:
         raise UncertainError(
@@ -545,7 +554,9 @@ def _match_columns(source: OpenedTable, role: str, pattern: str) -> RoleColumns:
             f"`{display_name(pattern)}` must match one column for the {role}, got {len(matches)}.",
             source,
         )
-    prefix = pattern.split("*")[0]  # what follows it in a column's name says the class
+    prefix = pattern.split("*")[
+        0
+    ]  # what follows it in a column's name says the class: "cat" of prob_cat by prob_*
     return order_class_columns(matches, [name.removeprefix(prefix) for name in matches])
 
 
@@ -568,7 +579,7 @@ def _match_several(source: OpenedTable, role: str, patterns: str) -> RoleColumns
             names += source.facts.possible_confidence_columns
             continue
         matches = [] if pattern in source.columns else _matching_columns(source, pattern)
-        # a name, such as that of the agreement of repeated answers, is found or refused as a single one is
+        # Without matches it is the name of a column, or "agreement"; anything else raises UncertainError.
         names += matches or _match_columns(source, role, pattern).names
     return RoleColumns(tuple(dict.fromkeys(names)))
 

@@ -13,9 +13,9 @@ from abstain.formats.log_rows import (
     LogContent,
     Row,
     assign_correct_role,
-    columns_from_0_to_1,
     float_or_none,
     get_nested,
+    names_of_columns_from_0_to_1,
     only_text_or_empty,
 )
 from abstain.formats.safety import count_noun, file_error, is_or_are
@@ -49,7 +49,8 @@ def read_evaleval(path: Path, records: list[Any], load_json: LoadJson) -> LogCon
     """Read samples: one row each, with `is_correct` and `score`, the answer, the model, and what the answer cost.
 
     The answer is the last value that was extracted, or else the whole output. Samples with an error and no score are
-    left out with a note. DataError where a record has no sample_id. `load_json` is not used.
+    left out with a note. DataError where a record has no sample_id. `load_json`, which all
+    readers of logs take, is not used.
     """
     rows: list[Row] = []
     failed_count = 0
@@ -75,7 +76,7 @@ def read_evaleval(path: Path, records: list[Any], load_json: LoadJson) -> LogCon
                 SECONDS: None if latency is None else latency / _MILLISECONDS_PER_SECOND,
             }
         )
-    correctness_columns = columns_from_0_to_1(rows, ["is_correct", "score"])
+    correctness_columns = names_of_columns_from_0_to_1(rows, ["is_correct", "score"])
     tasks = {row["task"] for row in rows}
     models = {row["model"] for row in rows}
     column_of_role = {

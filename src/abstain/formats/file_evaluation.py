@@ -31,7 +31,7 @@ from abstain.formats.tables import open_table
 _GROWTH_IN_MEMORY = {".parquet": 2, ".arrow": 1, ".feather": 1, ".csv": 4}
 _MAX_COMPARED_IDS = 4_000_000  # rows whose ids are compared; as hashes they take 32 MB
 # Roles that engines cannot read; ignoring such a column would change the number.
-_ROLES_ENGINES_LACK = ("abstained", "clusters", "answered", "question")
+_ROLES_ENGINES_REFUSE = ("abstained", "clusters", "answered", "question")
 
 
 def choose_engine(path: str | Path, memory: int = Limits().memory) -> str:
@@ -100,7 +100,7 @@ def engine_columns(
     stated_roles = {role_of(role) for role in stated}
     # Of correct, error and loss, only the one that the user named stays, if any.
     roles = keep_stated_verdict(source, source.find_roles(stated, kind), stated_roles)
-    for role in _ROLES_ENGINES_LACK:
+    for role in _ROLES_ENGINES_REFUSE:
         if role in roles:
             raise refusal(
                 f"engines do not read a column of {role} yet: leave {roles[role].names[0]!r} out of the table, or "
@@ -185,13 +185,16 @@ def _check_later_file(
 ) -> None:
     """Raise what `refusal` makes of a message where a later file of a table has a column that would be ignored.
 
-    That is one of weights, groups or a role that engines lack, by its name, while the first file has no such role.
-    `first_names` are the names of the columns of `first_file`, and `first_roles` the roles that it has or that the user
-    named.
+    Engines look for roles in the first file alone. A later file must not add a column that states by its name a role
+    that changes the result: weights, groups, or one that engines refuse. `first_names` are the names of the columns of
+    `first_file`, and `first_roles` the roles that it has or that the user named.
     """
     for name in read_column_names(file).columns:
-        for role in ("sample_weight", "groups", *_ROLES_ENGINES_LACK):
-            if role in first_roles or name in first_names or normalise_name(name) not in COLUMN_NAMES[role]:
+        if name in first_names:
+            continue
+        for role in ("sample_weight", "groups", *_ROLES_ENGINES_REFUSE):
+            states_role = normalise_name(name) in COLUMN_NAMES[role]
+            if role in first_roles or not states_role:
                 continue
             raise refusal(
                 f"{display_name(file)} has a column {display_name(name)!r} and "
@@ -206,7 +209,7 @@ def _check_inputs(
 
     Class scores are inputs as well, but have columns of other names.
     """
-    profile = learned.model.profile
+    profile = learned.model.profile  # what it was learned from
     for name in (*profile.numbers, *profile.categories):  # `numbers` are confidences and features, by name
         if name not in column_names:
             raise refusal(
@@ -224,6 +227,7 @@ def _find_logit_columns(
     of a message where the columns are named after classes and `classes` does not say their order.
     """
     ordered = order_by_stated_classes(logit_columns, classes)
+    # `suffixes` are the class names in the names of the columns; empty where these end in the class numbers
     if ordered.suffixes and ordered.suffixes != classes:
         raise refusal(
             f"an engine reads numbers as labels, and columns named {ordered} do not say which number is which class. "
@@ -243,13 +247,15 @@ def evaluate_with_engine(
     "confidence" (or `LEARNED`) and "loss". Nothing is renamed for class scores.
     """
     module = importlib.import_module(f"abstain.engines.{engine}")
-    table: Evaluation = module.evaluate(os.path.abspath(path), **columns, **options)
+    # Workers of an engine may run in another folder, so that they need the whole path.
+    evaluation: Evaluation = module.evaluate(os.path.abspath(path), **columns, **options)
     if "logits" in columns:
-        return table
+        return evaluation
     score = LEARNED if isinstance(columns["confidence"], LearnedConfidence) else "confidence"
-    entries = tuple(replace(entry, score=score, loss="loss") for entry in table.entries)
-    curves = tuple((score, "loss", curve) for _score, _loss, curve in table.curves)
-    return replace(table, entries=entries, curves=curves)
+    # an entry for each metric of each score and loss, of which there is one here
+    entries = tuple(replace(entry, score=score, loss="loss") for entry in evaluation.entries)
+    curves = tuple((score, "loss", curve) for _score, _loss, curve in evaluation.curves)
+    return replace(evaluation, entries=entries, curves=curves)
 
 
 def evaluate_path(logits: str | Path, **arguments: Any) -> Evaluation:
@@ -259,8 +265,8 @@ def evaluate_path(logits: str | Path, **arguments: Any) -> Evaluation:
     whose value is a text names a column (`labels="truth"`), `classes` are class names. The file is read in memory, or
     by the engine "files" where it is a folder or too large. DataError names the file where it cannot be read.
     """
-    column_arguments = _split_arguments(arguments)
-    if choose_engine(logits) == "memory":
+    column_arguments = _split_arguments(arguments)  # `columns` by role, `classes`, and all other `options`
+    if choose_engine(logits) == "memory":  # otherwise "files"
         try:
             predictions = read_predictions(
                 logits, columns=column_arguments.columns, classes=column_arguments.classes
@@ -282,9 +288,9 @@ def evaluate_table(logits: Any, **arguments: Any) -> Evaluation:
     others; one whose name is a role and whose value is a text names a column (`labels="truth"`), `classes` are class
     names. DataError where the table does not hold predictions.
     """
-    column_arguments = _split_arguments(arguments)
+    column_arguments = _split_arguments(arguments)  # `columns` by role, `classes`, and all other `options`
     source = open_table(logits)
-    name = str(source.path)
+    name = str(source.path)  # that of the table in messages, since there is no file
     predictions = make_predictions(
         source, name=name, path=name, columns=column_arguments.columns, classes=column_arguments.classes
     )

@@ -16,9 +16,9 @@ from abstain.formats.log_rows import (
     LogContent,
     Row,
     assign_correct_role,
-    columns_from_0_to_1,
     float_or_none,
     get_nested,
+    names_of_columns_from_0_to_1,
 )
 from abstain.formats.safety import file_error
 
@@ -72,9 +72,9 @@ def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogConte
             if isinstance(name, str) and mean is not None:
                 row[name] = mean
         rows.append(row)
-    column_names = dict.fromkeys(name for row in rows for name in row)
+    column_names = dict.fromkeys(name for row in rows for name in row)  # in order, without repeats
     score_names = [name for name in column_names if re.search("match|correct|accuracy|f1", name)]
-    correctness_columns = columns_from_0_to_1(rows, score_names)
+    correctness_columns = names_of_columns_from_0_to_1(rows, score_names)
     column_of_role = {
         **assign_correct_role(correctness_columns, prefer=("exact_match",)),
         "question": "question",

@@ -24,10 +24,10 @@ from abstain.formats.log_rows import (
     Row,
     agreement,
     assign_correct_role,
-    columns_from_0_to_1,
     float_or_none,
     get_nested,
     make_log_source,
+    names_of_columns_from_0_to_1,
     read_unanswerable,
     summarise_token_logprobs,
 )
@@ -85,6 +85,7 @@ def open_inspect_archive(path: Path, limits: Limits) -> OpenedTable:
     """
     with reporting_damage(path, "a log of Inspect"), zipfile.ZipFile(path) as archive:
         members = archive.infolist()  # a header, and one member for each sample
+        # Far more members than columns are allowed: a member is a row.
         limits.check_columns(path, len(members) // _ALLOWED_MEMBERS_PER_COLUMN)
         limits.check_memory(path, sum(member.file_size for member in members), "decompressing it")
         header_member = _find_header(members)
@@ -96,7 +97,8 @@ def open_inspect_archive(path: Path, limits: Limits) -> OpenedTable:
             for member in members
             if member.filename.startswith("samples/") and member.filename.endswith(".json")
         )
-        return make_log_source(path, limits, _read_samples(path, header, samples))
+        content = _read_samples(path, header, samples)  # a row for each sample, and what the columns are
+        return make_log_source(path, limits, content)
 
 
 def _find_header(members: list[zipfile.ZipInfo]) -> zipfile.ZipInfo | None:
@@ -127,7 +129,7 @@ def _read_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, 
         file.seek(name_length + extra_length, 1)
         compressed = file.read(member.compress_size)
     with pyarrow.input_stream(pyarrow.py_buffer(compressed), compression="zstd") as stream:
-        data = stream.read(member.file_size + 1)
+        data = stream.read(member.file_size + 1)  # one byte more shows that there is more
     if len(data) != member.file_size:
         raise file_error(
             path, f"`{display_name(member.filename)}` does not have the size that the archive states."
@@ -181,7 +183,7 @@ def _read_samples(path: Path, header: Any, samples: Iterable[Any]) -> LogContent
     candidates = [
         name for name in names if not name.endswith((".answered", LETTERS_SUFFIX)) and "metadata." not in name
     ]
-    correctness_columns = columns_from_0_to_1(
+    correctness_columns = names_of_columns_from_0_to_1(
         rows, [name for name in candidates if name not in other_columns]
     )
     answered_column_by_correctness = {
@@ -229,10 +231,11 @@ def _make_row(sample: Row) -> Row:
         for key, part in values_by_key.items():
             column = f"{scorer}.{key}" if key else scorer
             row[column] = part if isinstance(part, str) else float_or_none(part)
-        # numbers that a judge or the task states, such as a confidence
+        # one column for each number that a judge or the task states, such as a confidence
         row |= _select_numbers(get_nested(score, "metadata"), prefix=f"{scorer}.metadata.")
     row |= _select_numbers(sample.get("metadata"), prefix="metadata.")
-    row |= read_unanswerable(sample.get("metadata"))
+    row |= read_unanswerable(sample.get("metadata"))  # one column, where the metadata say it
+    # the log-probabilities of the reply: their sum and their mean, where the log has them
     row |= summarise_token_logprobs(get_nested(sample, "output", "choices", 0, "logprobs", "content"))
     row[TOKENS] = _count_tokens(sample)
     row[SECONDS] = float_or_none(sample.get("total_time"))
@@ -261,7 +264,7 @@ def _grade_letters_in_place(rows: list[Row]) -> tuple[str, ...]:
     Where a column without numbers holds any other word, C may mean something else than correct (SimpleQA: not
     attempted), so all its words stay, and its name is returned. In a column that mixes numbers and texts, texts other
     than the letters become None. For the letter N the row's column `NAME.answered` is set to False. The letters
-    themselves stay in the column `NAME.letters`.
+    themselves stay in the column `NAME.letters`. A row maps names of columns to numbers, texts or None.
     """
     word_grade_columns = []
     names = dict.fromkeys(name for row in rows for name in row if name not in ("question", "answer"))
@@ -269,7 +272,7 @@ def _grade_letters_in_place(rows: list[Row]) -> tuple[str, ...]:
         values = [row.get(name) for row in rows]
         words = {value for value in values if isinstance(value, str)}
         has_numbers = any(isinstance(value, float) for value in values)
-        other_words = words - GRADES.keys()  # than the letters C, P, I and N
+        other_words = words - GRADES.keys()  # than the letters C (1.0), P (0.5), I and N (0.0)
         if other_words and not has_numbers:
             word_grade_columns.append(name)
             continue
@@ -301,6 +304,7 @@ def _make_notes(header: Any, scored_count: int, failed_count: int, unscored_coun
 
     They say that the run did not finish, that the file holds another number of samples than its header states, and
     how many samples failed or have no score. The counts are of samples in the file; each sample is in one of them.
+    `header` is the parsed header of the log.
     """
     notes = []
     status = get_nested(header, "status")

@@ -59,17 +59,19 @@ def open_json(path: Path, limits: Limits, *, lines: bool = False) -> OpenedTable
     """
     with reporting_damage(path, "json lines" if lines else "json"):
         content = _load_json(path, limits, lines)
+        # a harness's log may need other files of the run; None for a table
         log_source = read_json_log(path, content, limits, partial(_load_json, limits=limits))
         if log_source is not None:
             return log_source
         columns: dict[str, Column] = {}
-        tables = find_tables(path, content)
+        tables = find_tables(path, content)  # in the order of the file; empty where it holds none
         for table in tables:
             prefix = f"{table.key_path}." if len(tables) > 1 else ""
             limits.check_columns(path, len(columns) + len(table.columns))
             for name, values in table.columns.items():
                 columns[prefix + name] = _make_column(path, prefix + name, values)
         if not columns:
+            # with the keys of the file as lines of a tree, to be shown
             raise NoTableError(str(file_error(path, _explain_no_table(content))), describe_tree(content))
         key_paths = tuple(table.key_path for table in tables)
         return OpenedTable(

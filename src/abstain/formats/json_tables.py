@@ -57,11 +57,12 @@ def find_tables(path: Path, content: Any) -> list[JsonTable]:
 
 
 def _find_tables_below(path: Path, content: Any, *, key_path: str, depth: int) -> list[JsonTable]:
-    """Return the tables in a part of a JSON file; `key_path` are the keys that lead to it with dots, "" for all.
+    """Return the tables in a part of a JSON file, each with the dotted path of its keys and its columns.
 
-    `content` is a parsed JSON value. `depth` counts the objects around this one; at `_MAX_DEPTH`, none is looked into.
+    `content` is the part as a parsed JSON value, and `key_path` the keys that lead to it, with dots; "" for the whole
+    file. `depth` counts the objects around the part; at `_MAX_DEPTH`, it is not looked into.
     """
-    if _wraps_answers(content) and depth < _MAX_DEPTH:
+    if _is_one_object_around_answers(content) and depth < _MAX_DEPTH:
         return _find_tables_below(path, content[0], key_path=key_path, depth=depth + 1)
     columns = _read_table(path, content)
     if columns is not None:
@@ -113,7 +114,7 @@ def _read_table(path: Path, content: Any) -> dict[str, list[Any]] | None:
     return None
 
 
-def _wraps_answers(content: Any) -> bool:
+def _is_one_object_around_answers(content: Any) -> bool:
     """Return whether this is a list of one object that holds a list of answers, such as the only variant of a run.
 
     The answers say right or wrong, and the object around them does not.
@@ -166,14 +167,16 @@ def _is_by_row_number(content: Mapping[str, Any]) -> bool:
     all outer ones are, or some outer key states a role (`correct`, `confidence`) and no inner key does. `content` is a
     parsed JSON object.
     """
-    first, *other_columns = content.values()
-    if any(column.keys() != first.keys() for column in other_columns):
+    first_column, *other_columns = content.values()
+    if any(column.keys() != first_column.keys() for column in other_columns):
         return False
-    if any(isinstance(value, (dict, list)) for value in first.values()):
+    if any(isinstance(value, (dict, list)) for value in first_column.values()):
         return False
-    has_row_numbers = all(str(key).isdecimal() for key in first)
+    has_row_numbers = all(str(key).isdecimal() for key in first_column)
     has_named_columns = not all(str(name).isdecimal() for name in content)
-    only_outer_keys_state_roles = _any_name_states_a_role(content) and not _any_name_states_a_role(first)
+    only_outer_keys_state_roles = _any_name_states_a_role(content) and not _any_name_states_a_role(
+        first_column
+    )
     return (has_row_numbers and has_named_columns) or only_outer_keys_state_roles
 
 
@@ -227,12 +230,13 @@ def _read_object_of_columns(path: Path, content: Mapping[str, Any]) -> dict[str,
     counts as its columns, with dotted names, where one of the object's own lists is as long. Its own lists are those
     directly in it, lists of records left out. `content` is a parsed JSON object.
     """
+    # `_flatten` yields the fields of the object and, by dotted names, those of objects inside it
     lists = {name: values for name, values in _flatten(content) if isinstance(values, list) and values}
     plain_lists = {name: values for name, values in lists.items() if not _is_list_of_objects(values)}
     own_lengths = {len(values) for name, values in plain_lists.items() if name in content}
     columns: dict[str, list[Any]] = {}
     for name, values in lists.items():
-        if name not in plain_lists:
+        if name not in plain_lists:  # a list of records
             if len(values) in own_lengths:
                 parts = _columns_from_records(path, values)
                 columns |= {f"{name}.{part}": column for part, column in parts.items()}
@@ -262,9 +266,10 @@ def _has_object_field(record: Mapping[str, Any]) -> bool:
 def _columns_from_records(path: Path, records: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Return {name: one value per record}, with None where a record does not have the name.
 
-    Columns of lists of texts are followed by what they say together. DataError where records have so few names in
-    common that the table of all values would be far larger than the file.
+    A column of lists of texts is replaced by the texts, or by the most frequent text of each row and its share.
+    DataError where records have so few names in common that the table of all values would be far larger than the file.
     """
+    # fields of objects inside a record get dotted names
     rows = [dict(_flatten(record)) if _has_object_field(record) else record for record in records]
     names = list(dict.fromkeys(name for row in rows for name in row))
     value_count = sum(map(len, rows))
@@ -273,7 +278,7 @@ def _columns_from_records(path: Path, records: list[dict[str, Any]]) -> dict[str
     columns: dict[str, list[Any]] = {}
     for name in names:
         values = [row.get(name) for row in rows]
-        columns |= _columns_of_text_lists(name, values) or {name: values}
+        columns |= _columns_of_text_lists(name, values) or {name: values}  # empty for any other column
     return columns
 
 

@@ -15,9 +15,9 @@ from abstain.formats.log_rows import (
     Row,
     ScoredOption,
     assign_correct_role,
-    columns_from_0_to_1,
     confidences_of_options,
     float_or_none,
+    names_of_columns_from_0_to_1,
 )
 from abstain.formats.safety import Limits
 
@@ -61,7 +61,7 @@ def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
             options = [ScoredOption(loglikelihood=number, length=0) for number in row_loglikelihoods]
             row |= confidences_of_options(options, is_normalised=False)
         rows.append(row)
-    correctness_columns = columns_from_0_to_1(rows, list(metrics))
+    correctness_columns = names_of_columns_from_0_to_1(rows, list(metrics))
     match = _TASK_IN_NAME.match(source.path.name)
     facts = LogFacts(
         tool="lighteval",

@@ -22,10 +22,10 @@ from abstain.formats.log_rows import (
     Row,
     ScoredOption,
     assign_correct_role,
-    columns_from_0_to_1,
     confidences_of_options,
     float_or_none,
     get_nested,
+    names_of_columns_from_0_to_1,
     read_unanswerable,
 )
 from abstain.formats.roles import AGREEMENT
@@ -126,7 +126,7 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
             }
             metric_names |= dict.fromkeys(name for name, score in scores.items() if score is not None)
             rows.append({"question": question, "task": task, **scores, **_read_write_out_reply(record)})
-    correctness_columns = columns_from_0_to_1(rows, list(metric_names))
+    correctness_columns = names_of_columns_from_0_to_1(rows, list(metric_names))
     column_of_role = {
         **assign_correct_role(correctness_columns, prefer=("acc", "exact_match", "em")),
         "question": "question",
@@ -226,7 +226,7 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         else:
             row |= confidences_of_options(options, is_normalised="acc_norm" in record)
         rows.append(row)
-    correctness_columns = columns_from_0_to_1(rows, list(metric_names))
+    correctness_columns = names_of_columns_from_0_to_1(rows, list(metric_names))
     column_of_role = {
         **assign_correct_role(correctness_columns, prefer=("acc", "exact_match", "pass@1")),
         "question": "question",

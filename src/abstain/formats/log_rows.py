@@ -190,7 +190,7 @@ def only_text_or_empty(texts: Collection[str | None]) -> str:
     return (next(iter(texts)) or "") if len(texts) == 1 else ""
 
 
-def columns_from_0_to_1(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
+def names_of_columns_from_0_to_1(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
     """Return those of the named columns that may say how right an answer is: all their numbers lie between 0 and 1.
 
     The columns hold numbers, None or NaN; a column without any number is left out.

@@ -13,9 +13,9 @@ from abstain.formats.log_rows import (
     LogContent,
     Row,
     assign_correct_role,
-    columns_from_0_to_1,
     float_or_none,
     get_nested,
+    names_of_columns_from_0_to_1,
 )
 from abstain.formats.safety import file_error
 
@@ -80,7 +80,9 @@ def read_openai_evals(path: Path, lines: list[Any], load_json: LoadJson) -> LogC
             rows.append(row)
     names = list(dict.fromkeys(name for row in rows for name in row))
     not_scores = ("question", "epoch", "answer", TOKENS)
-    correctness_columns = columns_from_0_to_1(rows, [name for name in names if name not in not_scores])
+    correctness_columns = names_of_columns_from_0_to_1(
+        rows, [name for name in names if name not in not_scores]
+    )
     completion_functions = get_nested(specification, "completion_fns")
     facts = LogFacts(
         tool="OpenAI evals",
@@ -144,7 +146,7 @@ def read_simple_evals(path: Path, content: Any, load_json: LoadJson) -> LogConte
         )
         rows[-1][TOKENS] = float_or_none(get_nested(example, "usage", "total_tokens"))
     names = list(dict.fromkeys(name for row in rows for name in row))
-    correctness_columns = columns_from_0_to_1(
+    correctness_columns = names_of_columns_from_0_to_1(
         rows, [name for name in names if name not in ("question", TOKENS)]
     )
     facts = LogFacts(

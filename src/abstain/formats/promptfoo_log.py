@@ -17,9 +17,9 @@ from abstain.formats.log_rows import (
     LoadJson,
     LogContent,
     Row,
-    columns_from_0_to_1,
     float_or_none,
     get_nested,
+    names_of_columns_from_0_to_1,
     only_text_or_empty,
     summarise_token_logprobs,
 )
@@ -98,7 +98,7 @@ def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     facts = LogFacts(
         tool="promptfoo",
         column_of_role=column_of_role,
-        possible_correctness_columns=columns_from_0_to_1(rows, ["correct", "score"]),
+        possible_correctness_columns=names_of_columns_from_0_to_1(rows, ["correct", "score"]),
         # in order of preference; those that no row has are taken out later
         possible_confidence_columns=("namedScores.confidence", SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB),
         model=only_text_or_empty(providers),
@@ -207,7 +207,7 @@ def read_promptfoo_table(source: OpenedTable, limits: Limits) -> LogContent:
     facts = LogFacts(
         tool="promptfoo",
         column_of_role=column_of_role,
-        possible_correctness_columns=columns_from_0_to_1(rows, ["correct", "score"]),
+        possible_correctness_columns=names_of_columns_from_0_to_1(rows, ["correct", "score"]),
         model=only_text_or_empty(providers),
         model_column="provider" if len(providers) > 1 else "",
         descriptions={"correct": "PASS or FAIL", "question": "the values of the variables"},

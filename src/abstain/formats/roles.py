@@ -19,7 +19,7 @@ CLASS_COLUMN_PATTERNS = {
     "logits": re.compile(r"^(?:y_)?logits?_(.+)$"),
     "probs": re.compile(r"^(?:y_)?(?:probs?|proba|probability|p)_(.+)$"),
 }
-ROLES_OF_SEVERAL = ("confidence", "features", "categories")
+ROLES_WITH_SEVERAL_COLUMNS = ("confidence", "features", "categories")
 """Roles that several columns may have, each by its own name."""
 AGREEMENT = "agreement"
 """Name of the confidence that is computed from the answers to repeated questions."""
@@ -60,18 +60,18 @@ def truth_role_of(name: str) -> str | None:
 def columns_by_role(user_columns: Mapping[str, str]) -> dict[str, str]:
     """Return the user's column names by role, where the user may have written a role by any of its names.
 
-    Columns of an uncertainty are confidences, with a minus sign before their names. InputError where two keys mean the
-    same role ("group" and "groups").
+    Columns of an uncertainty are confidences, with a minus sign before their names. InputError where two keys are names
+    of the same role ("group" and "groups").
 
     >>> columns_by_role({"uncertainty": "entropy,-certainty"})
     {'confidence': '-entropy,certainty'}
     """
     by_role: dict[str, str] = {}
-    for key, column_name in user_columns.items():
+    for key, column_name in user_columns.items():  # one name, or several with commas
         role = role_of(key)
-        if normalise_name(key) == UNCERTAINTY:
+        if normalise_name(key) == UNCERTAINTY:  # the role is "confidence"
             column_name = ",".join(_change_sign(name.strip()) for name in column_name.split(","))
-            if role in by_role:
+            if role in by_role:  # an uncertainty may be stated in addition to confidences
                 by_role[role] += f",{column_name}"
                 continue
         if role in by_role:
@@ -108,7 +108,8 @@ def order_class_columns(names: list[str], suffixes: list[str]) -> RoleColumns:
     """
     if len(names) == 1:
         return RoleColumns(names=(names[0],))
-    by_number = {int(suffix): name for suffix, name in zip(suffixes, names) if suffix.isdecimal()}
-    if len(by_number) > 1 and sorted(by_number) == list(range(len(by_number))):
-        return RoleColumns(names=tuple(by_number[k] for k in range(len(by_number))))
+    name_of_number = {int(suffix): name for suffix, name in zip(suffixes, names) if suffix.isdecimal()}
+    class_count = len(name_of_number)
+    if class_count > 1 and sorted(name_of_number) == list(range(class_count)):
+        return RoleColumns(names=tuple(name_of_number[k] for k in range(class_count)))
     return RoleColumns(names=tuple(names), suffixes=tuple(suffixes))

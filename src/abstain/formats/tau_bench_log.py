@@ -12,9 +12,9 @@ from abstain.formats.log_rows import (
     LoadJson,
     LogContent,
     Row,
-    columns_from_0_to_1,
     float_or_none,
     get_nested,
+    names_of_columns_from_0_to_1,
 )
 from abstain.formats.safety import count_noun, file_error, is_or_are
 
@@ -76,7 +76,7 @@ def read_tau_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     facts = LogFacts(
         tool="tau-bench",
         column_of_role={"correct": "reward", "question": "question", "epoch": "epoch"},
-        possible_correctness_columns=columns_from_0_to_1(rows, ["reward"]),
+        possible_correctness_columns=names_of_columns_from_0_to_1(rows, ["reward"]),
         task=text_or_none(get_nested(content, "info", "environment_info", "domain_name")) or "",
         model=text_or_none(get_nested(content, "info", "agent_info", "llm")) or "",
         notes=tuple(notes),

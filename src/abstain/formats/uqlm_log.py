@@ -12,9 +12,9 @@ from abstain.formats.log_rows import (
     LogContent,
     Row,
     assign_correct_role,
-    columns_from_0_to_1,
     float_or_none,
     get_nested,
+    names_of_columns_from_0_to_1,
     summarise_token_logprobs,
 )
 from abstain.formats.roles import truth_role_of
@@ -67,7 +67,7 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     correct_names = [
         name for name in truth_names if truth_role_of(name) == "correct" or name in _UQLM_CORRECTNESS_NAMES
     ]
-    correctness_columns = columns_from_0_to_1(rows, correct_names)
+    correctness_columns = names_of_columns_from_0_to_1(rows, correct_names)
     # a larger entropy means less sure
     confidence_columns = [name for name in number_names if name not in truth_names and not _is_entropy(name)]
     facts = LogFacts(
