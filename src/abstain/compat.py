@@ -79,18 +79,18 @@ def _curve_by_confidence(name: str, loss: Array, confidence: Array) -> Curve:
     return Curve(coverage=rows.accepted_mass / rows.total_mass, risk=rows.risk)
 
 
-def _generalise(curve: Curve) -> Curve:
+def _with_generalised_risk(curve: Curve) -> Curve:
     """Replace the risk by the generalised risk, risk times coverage."""
     return Curve(curve.coverage, curve.risk * curve.coverage)
 
 
-def _trapezoid_area(curve: Curve, start: tuple[float, float] | None = None) -> float:
-    """Compute the area below straight lines between the points, beginning at `start` (coverage, risk) if given."""
+def _trapezoid_area(curve: Curve, extra_first_point: tuple[float, float] | None = None) -> float:
+    """Compute the area below straight lines between the points, `extra_first_point` (coverage, risk) before them."""
     coverage, risk = curve
-    if start is not None:
-        start_coverage, start_risk = start
-        coverage = np.append(start_coverage, coverage)
-        risk = np.append(start_risk, risk)
+    if extra_first_point is not None:
+        first_coverage, first_risk = extra_first_point
+        coverage = np.append(first_coverage, coverage)
+        risk = np.append(first_risk, risk)
     return float(np.trapezoid(y=risk, x=coverage))
 
 
@@ -123,6 +123,7 @@ def row_order_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     >>> row_order_aurc([1, 0], [0.5, 0.5]), row_order_aurc([0, 1], [0.5, 0.5])
     (0.75, 0.25)
     """
+    # checks and sorts the samples, stably; the name is for messages
     return _mean_prefix_risk("row_order_aurc", loss, confidence)
 
 
@@ -150,6 +151,7 @@ def mapie_one_minus_auarc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     >>> round(mapie_one_minus_auarc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.29667
     """
+    # checks and sorts the samples, stably; the name is for messages
     return _mean_prefix_risk("mapie_one_minus_auarc", loss, confidence)
 
 
@@ -178,6 +180,7 @@ def lm_polygraph_rcc_auc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     >>> round(lm_polygraph_rcc_auc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.29667
     """
+    # checks and sorts the samples, stably; the name is for messages
     return _mean_prefix_risk("lm_polygraph_rcc_auc", loss, confidence)
 
 
@@ -207,6 +210,7 @@ def torch_uncertainty_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     0.32083
     """
     name = "torch_uncertainty_aurc"
+    # the curve has one point (coverage, risk) per sample, the first at coverage 1/n
     return _scaled_trapezoid_area(name, _curve_by_sample(name, loss, confidence))
 
 
@@ -235,7 +239,8 @@ def torch_uncertainty_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     0.2
     """
     name = "torch_uncertainty_augrc"
-    return _scaled_trapezoid_area(name, _generalise(_curve_by_sample(name, loss, confidence)))
+    # the curve has one point (coverage, coverage times risk) per sample, the first at coverage 1/n
+    return _scaled_trapezoid_area(name, _with_generalised_risk(_curve_by_sample(name, loss, confidence)))
 
 
 def _scaled_trapezoid_area(name: str, curve: Curve) -> float:
@@ -269,8 +274,11 @@ def fd_shifts_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     >>> round(fd_shifts_aurc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.25667
     """
+    # points (coverage, risk), one per distinct confidence
     curve = _curve_by_confidence("fd_shifts_aurc", loss, confidence)
-    return _trapezoid_area(curve, start=(0.0, curve.risk[0]))  # the first point is the most confident one
+    return _trapezoid_area(
+        curve, extra_first_point=(0.0, curve.risk[0])
+    )  # the first point is the most confident one
 
 
 def fd_shifts_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
@@ -296,8 +304,9 @@ def fd_shifts_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     >>> round(fd_shifts_augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.16
     """
-    curve = _generalise(_curve_by_confidence("fd_shifts_augrc", loss, confidence))
-    return _trapezoid_area(curve, start=(0.0, 0.0))
+    # points (coverage, coverage times risk), one per distinct confidence
+    curve = _with_generalised_risk(_curve_by_confidence("fd_shifts_augrc", loss, confidence))
+    return _trapezoid_area(curve, extra_first_point=(0.0, 0.0))
 
 
 def origin_trapezoid_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
@@ -325,7 +334,10 @@ def origin_trapezoid_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     >>> round(origin_trapezoid_aurc([1, 1, 1], [0.9, 0.8, 0.7]), 5)
     0.83333
     """
-    return _trapezoid_area(_curve_by_sample("origin_trapezoid_aurc", loss, confidence), start=(0.0, 0.0))
+    # the curve has one point (coverage, risk) per sample, the first at coverage 1/n
+    return _trapezoid_area(
+        _curve_by_sample("origin_trapezoid_aurc", loss, confidence), extra_first_point=(0.0, 0.0)
+    )
 
 
 def seapig_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
@@ -353,6 +365,7 @@ def seapig_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     >>> round(seapig_aurc([1, 1, 1], [0.9, 0.8, 0.7]), 5)
     0.66667
     """
+    # the curve has one point (coverage, risk) per sample, the first at coverage 1/n
     return _trapezoid_area(_curve_by_sample("seapig_aurc", loss, confidence))
 
 
@@ -381,7 +394,8 @@ def seapig_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     >>> round(seapig_augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.16
     """
-    return _trapezoid_area(_generalise(_curve_by_sample("seapig_augrc", loss, confidence)))
+    # the curve has one point (coverage, coverage times risk) per sample, the first at coverage 1/n
+    return _trapezoid_area(_with_generalised_risk(_curve_by_sample("seapig_augrc", loss, confidence)))
 
 
 def geifman_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
@@ -443,7 +457,9 @@ def literal_log_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     1.09861
     """
     losses, confidences = check_vectors("literal_log_aurc", loss, confidence)
-    rows = rows_from_numpy(losses, confidences)  # one row per distinct confidence, most confident first
+    # one row per distinct confidence, most confident first: its number of samples (`mass`), the sum of their losses, the
+    # number of samples up to it (`accepted_mass`) and, the same in every row, that of all samples (`total_mass`)
+    rows = rows_from_numpy(losses, confidences)
     rank = rows.total_mass - rows.accepted_mass + rows.mass  # how many samples are at most as confident
     weight = -np.log1p(-rank / (rows.total_mass + 1))
     return float(np.sum(weight * rows.loss) / rows.total_mass[0])

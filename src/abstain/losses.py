@@ -78,6 +78,7 @@ def zero_one(
     >>> zero_one([[2.0, 1.0], [0.5, 0.5], [0.0, 3.0]], [0, 1, 1]).tolist()
     [False, True, False]
     """
+    # checked logits or probabilities, with their array library, and class indices
     class_scores, labels = _check_class_scores_and_labels("zero_one", logits, labels, probs)
     prediction = class_scores.backend.xp.argmax(class_scores.values, axis=-1)
     return class_scores.backend.to_input_library(prediction != labels)
@@ -114,6 +115,7 @@ def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k:
     >>> top_k([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]], [1, 2], k=2).tolist()
     [False, True]
     """
+    # checked logits or probabilities, with their array library, and class indices
     class_scores, labels = _check_class_scores_and_labels("top_k", logits, labels, probs)
     class_count = class_scores.values.shape[-1]
     if not (isinstance(k, (int, np.integer)) and 1 <= k < class_count):
@@ -122,7 +124,7 @@ def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k:
     xp = class_scores.backend.xp
     entries = class_scores.values  # logits or probabilities
     score_of_label = xp.take_along_axis(entries, labels[..., None], axis=-1)
-    class_index = simplex.class_numbers(xp, entries)
+    class_index = simplex.class_numbers(xp, entries)  # 0 ... K-1 along the last axis
     is_tied_before = (entries == score_of_label) & (class_index < labels[..., None])
     ranks_before_label = (entries > score_of_label) | is_tied_before
     # the label is missing if at least k classes come before it
@@ -179,7 +181,9 @@ def cross_entropy(
     if clip is not None:  # a probability of at least `clip` is a loss of at most -ln(clip)
         largest_loss = float(-np.log(check_positive("cross_entropy", "clip", clip)))
         values = class_scores.backend.xp.where(values > largest_loss, largest_loss, values)
-    check_possible(class_scores, values)
+    check_possible(
+        class_scores, values
+    )  # raises if a loss is infinite, where values can be read (not under jit)
     return class_scores.to_input_library(values)
 
 
@@ -413,6 +417,7 @@ def by_name(loss: str | Loss | Callable[..., Any]) -> Loss:
         wrapped = wrap_user_function("loss", loss)
         # the largest value of a user's own loss is not known
         return Loss(name=wrapped.name, label=wrapped.label, function=wrapped.call, upper=None)
+    # `_FAMILIAR_NAMES` maps names used elsewhere, such as "error", to ours; the message suggests those
     check_choice("losses.by_name", "loss", loss, tuple(_BY_NAME), _FAMILIAR_NAMES)
     return _BY_NAME[loss]
 

@@ -302,6 +302,7 @@ def display(name: str | Score | Callable[..., Any], key: Array, /) -> Array:
     values = as_real("display", "key", backend, key)
     if not score.saturates:  # then the score returns its value, not a rank key
         return backend.to_input_library(values)
+    # whole numbers are refused, which no score returns as keys
     if not backend.xp.isdtype(values.dtype, "real floating"):
         rule = f"`key` must hold floats as `{score.name}` returns them"
         raise DtypeError(f"display: {rule}, got {values.dtype}.")

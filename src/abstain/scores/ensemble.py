@@ -36,7 +36,8 @@ def pooled_log_probs(logits: ArrayLike | None = None, *, probs: ArrayLike | None
     [[-0.6931, -0.6931]]
     """
     class_scores = check_class_scores("pooled_log_probs", logits, probs, is_ensemble=True)
-    # `_pool` averages the members' probabilities. The conversion of the backend leaves -inf as it is, where
+    # `map_rows` applies a function to rows (M, samples, K); `_pool` averages the probabilities of the members and
+    # returns the logarithms of the means, (samples, K). The conversion of the backend leaves -inf as it is, where
     # `class_scores.to_input_library` makes every number finite.
     return class_scores.backend.to_input_library(
         class_scores.map_rows(lambda xp, rows: _pool(class_scores, xp, rows))
@@ -79,6 +80,7 @@ def predictive_entropy(logits: ArrayLike | None = None, *, probs: ArrayLike | No
         # log-probabilities (samples, K) of the mean of the members' probabilities, read as logits from here on
         pooled = _pool(class_scores, xp, rows)
         odds_against_winner = simplex.odds_of(xp, pooled)  # of each class, relative to the most probable one
+        # the logarithm of the entropy is -inf for a one-hot row; `finite` makes infinities the largest numbers
         return simplex.finite(xp, -simplex.log_entropy(odds_against_winner))
 
     return class_scores.to_input_library(class_scores.map_rows(compute_key))
@@ -111,7 +113,9 @@ def mutual_information(logits: ArrayLike | None = None, *, probs: ArrayLike | No
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
         """Rank keys (samples,) of rows (M, samples, K)."""
+        # log-probabilities (M, samples, K) of each member, from its logits or probabilities
         log_probs = simplex.log_softmax(simplex.odds_of(xp, rows, class_scores.kind))
+        # the logarithm of the information is -inf where all members agree; `finite` makes it the largest number
         return simplex.finite(xp, -simplex.log_information(xp, log_probs))
 
     return class_scores.to_input_library(class_scores.map_rows(compute_key))
@@ -144,7 +148,9 @@ def mean_max_softmax(logits: ArrayLike | None = None, *, probs: ArrayLike | None
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
         """Rank keys (samples,) of rows (M, samples, K)."""
+        # ln(1 - max p) of each member, (M, samples), from its logits or probabilities; -inf for a one-hot row
         log_one_minus_max = simplex.log_complement(simplex.odds_of(xp, rows, class_scores.kind))
+        # `log_mean` is the logarithm of the mean over members, and `finite` makes infinities the largest numbers
         return simplex.finite(xp, -simplex.log_mean(xp, log_one_minus_max))
 
     return class_scores.to_input_library(class_scores.map_rows(compute_key))
@@ -175,7 +181,9 @@ def vote_share(logits: ArrayLike | None = None, *, probs: ArrayLike | None = Non
 
     def compute_share(xp: Namespace, rows: Array) -> Array:
         """Shares (samples,) of rows (M, samples, K)."""
-        votes = simplex.wide(xp, simplex.winners(xp, rows))  # 1 where a member votes for a class, else 0
+        votes = simplex.wide(
+            xp, simplex.winners(xp, rows)
+        )  # floats: 1 where a member votes for a class, else 0
         return xp.max(xp.mean(votes, axis=0), axis=-1)
 
     return class_scores.to_input_library(class_scores.map_rows(compute_share))

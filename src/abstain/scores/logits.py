@@ -67,6 +67,7 @@ def logit_margin(
     >>> logit_margin([[1.0, 3.0, 0.5]]).tolist()
     [2.0]
     """
+    # checks the input; the formula has this name in `simplex.NUMBERS`
     return compute_score("logit_margin", logits, probs, temperature)
 
 
@@ -96,6 +97,7 @@ def energy(
     >>> float(energy([[0.0, 0.0]])[0].round(4))  # ln 2
     0.6931
     """
+    # checks the input and refuses probabilities; the formula has this name in `simplex.NUMBERS`
     return compute_score("energy", logits, probs, temperature, takes=_LOGITS)
 
 

@@ -64,6 +64,7 @@ def max_softmax(
     >>> key.round(3).tolist()  # 1 - p is 1/2, e^-40, e^-41: float64 probabilities would tie at 1.0
     [0.693, 40.0, 41.0]
     """
+    # checks the input; the formula has this name in `simplex.NUMBERS`
     return compute_score("max_softmax", logits, probs, temperature)
 
 
@@ -96,6 +97,7 @@ def softmax_margin(
     >>> softmax_margin(probs=[[0.5, 0.5, 0.0]]).tolist()
     [0.0]
     """
+    # checks the input; the formula has this name in `simplex.NUMBERS`
     return compute_score("softmax_margin", logits, probs, temperature)
 
 
@@ -126,6 +128,7 @@ def negative_entropy(
     >>> float(negative_entropy(probs=[[0.5, 0.5]])[0].round(4))  # entropy ln 2 = 0.6931
     0.3665
     """
+    # checks the input; the formula has this name in `simplex.NUMBERS`
     return compute_score("negative_entropy", logits, probs, temperature)
 
 
@@ -156,6 +159,7 @@ def negative_gini(
     >>> float(negative_gini(probs=[[0.5, 0.5]])[0].round(4))  # impurity 1/2
     0.6931
     """
+    # checks the input; the formula has this name in `simplex.NUMBERS`
     return compute_score("negative_gini", logits, probs, temperature)
 
 
@@ -196,6 +200,7 @@ def probability_norm(
     1.2769
     """
     order = check_positive("probability_norm", "p", p, above=1.0, infinite=True)
+    # checks the input; the formula has this name in `simplex.NUMBERS`
     return compute_score("probability_norm", logits, probs, temperature, order=order)
 
 
@@ -230,7 +235,11 @@ class Saturation:
 
     @property
     def sentence(self) -> str:
-        """Summarise the ties, and the remedy, in one or two sentences."""
+        """Summarise the ties, and the remedy, in one or two sentences.
+
+        `tied` of the `n` samples share the largest confidence `top`. `repaired` is how many still tie when they are
+        ranked by the key of `max_softmax`; it is None if only confidences were passed, which cannot be ranked so.
+        """
         # rounded probabilities of a row may sum to a little more than 1
         top = f"{self.top if self.repaired is None else min(self.top, 1.0):.6g}"
         if self.tied <= 1:
@@ -286,6 +295,7 @@ def saturation(confidence: ArrayLike | None = None, /, *, probs: ArrayLike | Non
         raise InputError("saturation: takes either a vector of confidences or `probs=`.")
     if probs is not None:
         class_scores = check_class_scores("saturation", logits=None, probs=probs)
+        # both count samples, ties at the largest value (`tied`) among them
         by_probability = count_ties_at_top(class_scores.backend.xp.max(class_scores.values, axis=-1))
         by_key = count_ties_at_top(max_softmax(probs=class_scores.values))
         return replace(by_probability, repaired=by_key.tied)
