@@ -256,9 +256,7 @@ def _read_numbers(name: str, score: str | None, confidence: Array, units: Units 
     except (TypeError, ValueError):
         rule = "`confidence` must hold real numbers, one per sample"
         raise DtypeError(f"{name}: {rule}, got dtype {user_values.dtype}.") from None
-    dtype = _precision_of_dtype(
-        confidence
-    )  # the type they came in: "float16", "float32", ...; lists are "float64"
+    dtype = _precision_of_dtype(confidence)  # the type they came in, such as "float32"; "float64" for lists
     source: Source = "own"
     if score is not None:
         saturates = scores.by_name(score).saturates
@@ -338,9 +336,7 @@ def _detect_precision(values: np.ndarray, dtype: Precision) -> ObservedPrecision
         return ObservedPrecision(coarsest=None, finest=None, informative_count=0)
     # `MANTISSA_BITS` lists precisions from coarse to fine
     possible = [precision for precision in MANTISSA_BITS if MANTISSA_BITS[precision] <= MANTISSA_BITS[dtype]]
-    if (
-        dtype == "float16"
-    ):  # bfloat16 has fewer bits, but another range: numbers stored as float16 never were bfloat16
+    if dtype == "float16":  # models use one of the two 16-bit types: bfloat16 is not looked for here
         possible = ["float16"]
     coarsest = next(precision for precision in possible if bits_used.min() <= MANTISSA_BITS[precision])
     finest = next(precision for precision in possible if bits_used.max() <= MANTISSA_BITS[precision])
@@ -448,9 +444,8 @@ class Cut:
                 raise InputError(f"{name}: needs {rule}, got a vector of {len(confidences.values)}. {remedy}")
             rule = f"this rule was calibrated on {self.classes} classes"
             raise InputError(f"{name}: {rule}, got {confidences.classes}. Calibrate one for this model.")
-        if (
-            self.has_own_numbers
-        ):  # numbers of no score with a name: only their range shows on which scale they are
+        # numbers of no score with a name: only their range shows on which scale they are
+        if self.has_own_numbers:
             self._check_range(name, confidences.values)  # raises if they come from another scale
         return confidences
 
@@ -540,7 +535,8 @@ class Cut:
             is_accepted = np.where(is_ambiguous, finer.is_accepted, is_accepted)
             is_ambiguous = is_ambiguous & finer.is_ambiguous
         if is_ambiguous.any() and not self._has_calibration_form(confidences):
-            self._raise_refusal(  # an InputError
+            # raises an InputError
+            self._raise_refusal(
                 name, confidences, "rounding hides on which side of the threshold samples lie"
             )
         # samples that are still ambiguous come in the form of the calibration: these are compared exactly
