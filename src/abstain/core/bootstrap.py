@@ -283,6 +283,7 @@ def leave_one_out_areas(
     # N - 1, except in the top row, where N = m. That row lies below no sample, so its terms are not used, and m keeps
     # the formulas from a mass above the row of -1.
     one_less = np.maximum(N - 1, m)
+    # over the rows strictly below each
     sum_below = _sum_below(terms(m, L, one_less, S))
     sum_below_per_loss = _sum_below(terms(m, np.zeros_like(L), one_less, np.ones_like(S)))
     # 0 if the row had a single sample, whose mass and loss are then 0 (a quotient by an accepted mass of 0 counts as 0)

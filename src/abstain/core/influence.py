@@ -347,7 +347,7 @@ class PartialArea(Area):
         return np.maximum(last - first, 0.0)
 
     def _rows_at_ends(self, rows: Rows) -> _RowsAtEnds:
-        """Find the rows in which the lower and the upper coverage, `self.low` and `self.high`, fall.
+        """Find the indices in `rows` of the rows in which the two coverages, `self.low` and `self.high`, fall.
 
         Where a coverage is exactly the end of a row, the lower coverage falls in the next row, and the upper one in
         the row that ends there. None for a coverage that falls in none of `rows`, which are most confident first and
@@ -723,8 +723,8 @@ def zero_one_oracle(
 
     `oracle` is "asymptotic" for the population value R + (1-R) ln(1-R) at the risk R, or "empirical" for the area of
     these samples by an `estimator` such as "harmonic". If weights are fractional, this area cannot be computed from the
-    two masses and must be passed as `known_area` (None for whole weights); its influence is then taken to be that of
-    the population value, with derivative -ln(1-R) in R.
+    two masses and must be passed as `known_area` (None for whole weights). It is returned as it is, and its influence
+    is taken to be that of the population value, with derivative -ln(1-R) in R.
     """
     risk = error_mass / total_mass
     if oracle == "asymptotic":

@@ -852,6 +852,7 @@ def combine_parts(parts: AreaSums, area: Area, metric_derivative: MetricDerivati
         `sums` holds sums of w^p u^i l^j, one line per part and one column per term of the expanded power.
         """
         i, j, r = _EXPONENTS[p]  # of k u, b l and a: three arrays with one entry per column of `sums`
+        # multinomial coefficients p! / (i! j! r!)
         terms = _COEFFICIENTS[p] * k**i * b[:, None] ** j * a[:, None] ** r * sums
         total = float(np.sum(terms))
         is_rounding = total <= SUM_ROUNDING * float(np.sum(np.abs(terms)))

@@ -743,7 +743,7 @@ def _batch_rows(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | N
     A run of equal confidences becomes one row at the place of its last sample; the other places have no mass. `weight`
     None means 1 for all.
     """
-    import array_api_compat.numpy as xp
+    import array_api_compat.numpy as xp  # numpy with all functions of the array API
 
     packed = pack_loss(loss, confidence) if weight is None else None
     if packed is None:

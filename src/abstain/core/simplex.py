@@ -449,6 +449,7 @@ def _replace_winner(
     numpy array is changed; arrays of other libraries never are.
     """
     if xp is not np:
+        # `class_numbers` is 0, 1, ... along the last axis
         return xp.where(class_numbers(xp, x) == winner[..., None], xp.full_like(x, value), x)
     x = x if in_place else x.copy()
     if x.ndim == 2:  # faster than put_along_axis, which is faster than comparing every place

@@ -159,8 +159,8 @@ def _sort_parts_by_digits(parts: list[np.ndarray], out: np.ndarray) -> None:
     """Sort the keys of several arrays together, ascending, into `out`, whose length is the sum of theirs.
 
     `out` may be the only part. Sorts by 16-bit digits of the distance to the smallest key, the lowest digit first,
-    since numpy sorts 16-bit integers fast; each sort is stable, so it keeps the order of the digits before. More than
-    2^21 keys are left to numpy's sort.
+    since numpy sorts integers of 8 and 16 bits fast; each sort is stable, so it keeps the order of the digits before.
+    More than 2^21 keys are left to numpy's sort.
     """
     if not len(out):
         return
@@ -178,7 +178,7 @@ def _sort_parts_by_digits(parts: list[np.ndarray], out: np.ndarray) -> None:
         digit = (keys >> keys.dtype.type(shift)).astype(np.uint16 if bits - shift > 8 else np.uint8)
         keys = keys.take(np.argsort(digit, kind="stable"))
     if skipped_bits and np.any(keys[1:] < keys[:-1]):
-        # equal leading bits: sort these few keys by all their bits
+        # sort the few keys whose leading bits equal those of a neighbour by all their bits
         places = find_tied_places(keys >> keys.dtype.type(skipped_bits))
         keys[places] = np.sort(keys[places])
     np.add(keys, smallest, out=out)
@@ -614,8 +614,8 @@ class RankedSamples(NamedTuple):
         """Cut the ranking at each rank k: accept the samples strictly above `tau`, the (k+1)-th largest confidence.
 
         These are at most k samples: whole runs of equal confidences. The threshold is the float after `tau`, the
-        smallest one that accepts exactly these; a sample is accepted if its confidence is at least that. At rank n (or
-        above) every sample is accepted, whatever its confidence: the threshold is -infinity.
+        smallest one that accepts exactly these; a sample is accepted if its confidence is at least that. At rank n, the
+        number of samples, or above, every sample is accepted, whatever its confidence: the threshold is -infinity.
         """
         first_rejected = np.minimum(ranks, self.n - 1)
         tau_keys = self.sorted_keys[first_rejected]

@@ -274,21 +274,23 @@ def measure_groups(
     sample; missing labels (None, NaN) are the group None. Samples of weight 0 belong to no group. Raises ShapeError
     unless there is one label per sample, and what `metric` raises.
     """
+    # the distinct labels, and for each sample the index of its label (-1 for a sample of weight 0)
     labels, codes = group_codes(
         metric.__name__, groups, np.shape(arrays[0]), weight=options.get("sample_weight")
     )
     if not labels:  # no sample has any weight: the metric itself raises the error for that
         metric(*arrays, **options)
-    values: dict[Any, float] = {}
+    values: dict[Any, float] = {}  # by label, as the counts
     counts: dict[Any, int] = {}
-    for label, rows in zip(labels, rows_of_groups(codes, len(labels)), strict=True):
-        group_arrays = [_subset(array, rows) for array in arrays]
+    for label, members in zip(labels, rows_of_groups(codes, len(labels)), strict=True):
+        # `members` are indices of samples
+        group_arrays = [_subset(array, members) for array in arrays]
         group_options = {
-            name: _subset(value, rows) if name in _ONE_VALUE_PER_SAMPLE else value
+            name: _subset(value, members) if name in _ONE_VALUE_PER_SAMPLE else value
             for name, value in options.items()
         }
         values[label] = float(metric(*group_arrays, **group_options))  # without `groups`: a single number
-        counts[label] = len(rows)
+        counts[label] = len(members)
     return Grouped(metric.__name__, values, counts, lower_is_better)
 
 
@@ -436,9 +438,9 @@ def balanced_weights(groups: Array) -> np.ndarray:
     >>> balanced_weights(["a", "a", "a", "b"]).round(3).tolist()
     [0.667, 0.667, 0.667, 2.0]
     """
-    codes = group_codes("balanced_weights", groups).codes
-    counts = np.bincount(codes)
-    return np.asarray(len(codes) / (len(counts) * counts[codes]))
+    group_of_sample = group_codes("balanced_weights", groups).codes  # numbers from 0
+    group_sizes = np.bincount(group_of_sample)  # no group is empty
+    return np.asarray(len(group_of_sample) / (len(group_sizes) * group_sizes[group_of_sample]))
 
 
 class GroupableMetric(Protocol[Options]):

@@ -78,7 +78,11 @@ class GradedAnswers(NamedTuple):
         return GradedAnswers(self.right[rows], self.attempted[rows], unanswerable)
 
     def _column(self, name: str) -> np.ndarray:
-        """1 for each question that is what the name says, 0 for others; between them if an answer is partly right."""
+        """1 for each question that is what the name says, 0 for others; between them if an answer is partly right.
+
+        `self.right` says how right each answer is, from 0 to 1, and is 0 where there is none. InputError for a name
+        that is not in `COUNTED`, or that is about unanswerable questions where these are not known.
+        """
         if name not in COUNTED:
             message = f"AnswerMetric: weights must be for {', '.join(COUNTED)}, got {name!r}."
             raise InputError(f"{message} {suggest_name(name, COUNTED)}".rstrip())
@@ -98,7 +102,11 @@ class GradedAnswers(NamedTuple):
         if name == "not_attempted":
             return 1 - attempted
         unanswerable = np.asarray(self.unanswerable, dtype=np.float64)
-        return unanswerable if name == "unanswerable" else unanswerable * (1 - attempted)
+        if name == "unanswerable":
+            return unanswerable
+        return unanswerable * (
+            1 - attempted
+        )  # "unanswerable_not_attempted", the only name in `COUNTED` after these
 
 
 def kinds_of_question() -> GradedAnswers:
@@ -457,7 +465,7 @@ def answer_metric(metric: str | AnswerMetric, function: str = "answer_metric") -
         raise InputError(
             f"{function}: {name} needs a number after an @, got {metric!r}. Write {name}@0.75."
         ) from None
-    return _MAKERS_BY_NAME[name](price_or_target)
+    return _MAKERS_BY_NAME[name](price_or_target)  # raises InputError for a number out of range
 
 
 def abstention_metrics() -> list[AnswerMetric]:

@@ -152,10 +152,10 @@ class AreaRule(LimitRule):
 
         `spread` is the estimated area with its variance, `sample` the counts of samples and errors behind it. The worst
         case is that all missed errors are on top; `self.with_errors_on_top(share)` is the area of such a share of
-        errors of size 1. Their size is `loss_bound`, or where none is known (None) about that of the largest losses
-        seen. The allowance is full up to eight effective errors (errors of equal rank weight that would say as much)
-        and fades out until there are sixteen; 0 where losses may be negative. `level` is the probability with which it
-        is enough.
+        errors of size 1. Their size is `loss_bound`, in the unit in which `spread` and `sample` have the losses, or
+        where none is known (None) about that of the largest losses seen. The allowance is full up to eight effective
+        errors (errors of equal rank weight that would say as much) and fades out until there are sixteen; 0 where
+        losses may be negative. `level` is the probability with which it is enough.
         """
         few_share = few_draws.share_for_few(spread.effective_errors)  # 1 up to 8 of them, 0 from 16 on
         if few_share == 0 or sample.has_negative_loss:
@@ -248,9 +248,10 @@ class PlacementRule(LimitRule):
         `self.with_errors_on_top(risk)`, and `self.high`; their variance is largest if each is at one of these ends. 0
         for losses other than 0/1, and where the part of the variance that errors make up is not known (NaN).
 
-        Errors and right samples each make up a part of the variance, seen in an effective number of independent draws.
-        Below 16 draws `few_draws.variance_beyond_seen` returns by how much to raise that part: as if two more draws had
-        each shown the largest variance of one placement.
+        Errors and right samples each make up a part of the variance, seen in `sample.error_draws` and
+        `sample.right_draws` draws. These are effective numbers of independent draws: fewer than the samples of the kind
+        where weights are unequal or several lie in one cluster. Below 16 draws `few_draws.variance_beyond_seen` returns
+        by how much to raise that part: as if two more draws had each shown the largest variance of one placement.
         """
         if not sample.is_zero_one or math.isnan(spread.variance_from_errors):
             return 0.0
@@ -426,9 +427,9 @@ class NormalisedAreaRule(LimitRule):
         `naurc_per_right_weight`. Below 16 draws of a kind `few_draws.variance_beyond_seen` returns by how much to raise
         the part of the variance that this kind makes up: as if two more draws had each shown that variance.
 
-        `spread` is NAURC with its variance, `sample` the risk and the counts of draws behind it. 0 for losses other
-        than 0/1, where the part of the variance that errors make up is not known (NaN), and where no order is better
-        than a random one.
+        `spread` is NAURC with its variance, `sample` the risk and the effective numbers of independent draws of errors
+        and of right samples. 0 for losses other than 0/1, where the part of the variance that errors make up is not
+        known (NaN), and where no order is better than a random one.
         """
         best_gain = _gain_of_best_order(sample.risk)
         if not sample.is_zero_one or math.isnan(spread.variance_from_errors) or best_gain <= 0:
@@ -457,10 +458,11 @@ class NormalisedAreaRule(LimitRule):
         """By how much errors that a small sample can have missed may raise NAURC.
 
         `spread` is NAURC with its variance, `sample` the counts behind it. The result is the area that errors on top
-        add, over the gain of the best order, which NAURC divides by. Missed errors have the size `loss_bound`, or where
-        none is known (None) about that of the largest losses seen. The allowance is full up to eight effective errors
-        (errors of equal rank weight that would say as much) and fades out until there are sixteen; 0 where losses may
-        be negative, and where no order is better than a random one. `level` is the probability with which it is enough.
+        add, over the gain of the best order, which NAURC divides by. Missed errors have the size `loss_bound`, in the
+        unit of `sample.risk`, or where none is known (None) about that of the largest losses seen. The allowance is
+        full up to eight effective errors (errors of equal rank weight that would say as much) and fades out until there
+        are sixteen; 0 where losses may be negative, and where no order is better than a random one. `level` is the
+        probability with which it is enough.
         """
         few_share = few_draws.share_for_few(spread.effective_errors)  # 1 up to 8 of them, 0 from 16 on
         if few_share == 0 or sample.has_negative_loss:

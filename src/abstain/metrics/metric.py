@@ -321,7 +321,7 @@ class Metric:
             raise InputError(
                 f'{function}: oracle="asymptotic" holds for 0/1 loss only. Use oracle="empirical".'
             )
-        if is_zero_one and self.needs.risk_within_losses:
+        if is_zero_one and self.needs.risk_within_losses:  # only metrics with an option `risk` need this
             check_risk(function, options["risk"])
         if self.needs.zero_one and not is_zero_one:
             raise InputError(

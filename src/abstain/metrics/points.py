@@ -93,6 +93,7 @@ class RiskCoverageCurve(_tables.Notebook):
         coverage = to_host(self.coverage)  # as numpy arrays
         risk = to_host(self.risk)
         drawn = _plots.select_drawn_points(coverage)  # indices of points, fewer than the curve may have
+        # name, x and y; characters in the name that cannot be printed become escape sequences
         curve = (_tables.escape_controls(name), coverage[drawn], risk[drawn])
         _plots.draw_curves(axes, [curve], "selective risk", risk_scale=risk_scale)
         return axes
@@ -140,7 +141,7 @@ def risk_coverage_curve(
     ([0.333, 1.0], [0.0, 0.333], [0.9, 0.8])
     """
     sample = prepare("risk_coverage_curve", loss, confidence, sample_weight, abstained, vector=True)
-    # on the host: numpy arrays
+    # arrays with one entry per distinct confidence, most confident first; on the host numpy arrays
     points = _curve_on_host(sample) if sample.backend.is_host else _curve_on_device(sample)
     accepted_mass = points.accepted_mass
     accepted_loss = points.accepted_loss
@@ -181,7 +182,11 @@ def _curve_on_host(sample: Sample) -> _CurvePoints:
 
 
 def _curve_on_device(sample: Sample) -> _CurvePoints:
-    """The points of the risk-coverage curve of checked arrays of another library than numpy, on their device."""
+    """The points of the risk-coverage curve of checked arrays of another library than numpy, on their device.
+
+    One point per distinct confidence, most confident first. Its threshold is that confidence, and its count that of the
+    samples at least as confident.
+    """
     xp = sample.backend.xp
     # most confident first
     loss, confidence, weight = sort_samples(xp, sample.loss, sample.confidence, sample.weight)

@@ -137,10 +137,10 @@ class EstimateSpread(NamedTuple):
     hidden_variance: float | None = None
 
     def scaled(self, factor: float) -> EstimateSpread:
-        """The same for losses multiplied by `factor`.
+        """The same for losses multiplied by `factor`, of a metric that is then multiplied by it too.
 
-        Estimates are multiplied by it and variances by its square. So is the hidden variance, which few draws do not
-        show (None where it is not known yet).
+        Variances are multiplied by its square, also the hidden variance, which few draws do not show (None where it is
+        not known yet), and the variance of the variance by its fourth power.
         """
         if factor == 1:
             return self
@@ -209,12 +209,14 @@ def smallest_rejection_ratio(risk: float, max_rejection: float) -> float:
     It falls as the risk grows, from 1 - 2 / (2 - max_rejection) where errors are rare to 1 - 2 / max_rejection, the
     limit where nearly all are wrong.
     """
-    first = 1 - max_rejection  # areas under the accepted loss are taken from this coverage to 1
-    random_area = risk * (1 - first**2) / 2  # in random order the accepted loss is risk * coverage
-    smallest_area = best_accepted_area(risk, first)
-    if not 0 < risk < 1 or random_area <= smallest_area:  # no order is better than another
+    first_coverage = 1 - max_rejection  # areas under the accepted loss are taken from this coverage to 1
+    random_area = risk * (1 - first_coverage**2) / 2  # in random order the accepted loss is risk * coverage
+    smallest_area = best_accepted_area(risk, first_coverage)
+    # no order is better than another, or the difference rounds to 0: the limit for nearly all wrong
+    if not 0 < risk < 1 or random_area <= smallest_area:
         return 1 - 2 / max_rejection
-    return 1 - (worst_accepted_area(risk, first) - smallest_area) / (random_area - smallest_area)
+    largest_area = worst_accepted_area(risk, first_coverage)
+    return 1 - (largest_area - smallest_area) / (random_area - smallest_area)
 
 
 def worst_partial_area(risk: float, low: float, high: float) -> float:
