@@ -355,9 +355,10 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             clusters=_check_sample_labels(name, "clusters", clusters, len(y)),
         )
         calibration_arguments = arguments  # of the samples that the threshold is chosen on
+        # each kind sets `estimator_` and measures losses, confidences and predictions of the samples that calibrate
         if self._calibration_kind() == "prefit":
             self._use_prefit_estimator()
-            samples = self._measure(X, y)  # losses and confidences
+            samples = self._measure(X, y)
         elif self._calibration_kind() == "folds":
             samples = self._fit_out_of_fold(X, y, arguments)
         else:
@@ -429,18 +430,19 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         inputs, one row per sample.
         """
         check_is_fitted(self, "threshold_")
-        columns = self._confidence_arguments(X)
+        # keyword arguments of the rule's `accepts`: confidences, or class scores and the score to compute from them
+        confidence_arguments = self._confidence_arguments(X)
         if isinstance(self.threshold_, GroupThresholds):
             if groups is None:
                 raise InputError(
                     f"{type(self).__name__}: needs `groups`, one per sample, since `fit` got them, got None."
                 )
-            return self.threshold_.accepts(**columns, groups=groups)
+            return self.threshold_.accepts(**confidence_arguments, groups=groups)
         if groups is not None:
             raise InputError(
                 f"{type(self).__name__}: takes `groups` only if `fit` got them. Fit it with `groups=`."
             )
-        return self.threshold_.accepts(**columns)
+        return self.threshold_.accepts(**confidence_arguments)
 
     def _predict(self, X: Array, label: Any, groups: Array | None) -> np.ndarray:
         """Predict, with `label` in place of rejected predictions.
@@ -573,6 +575,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if get_config()["enable_metadata_routing"]:
             # the names among `groups` and `clusters` that the estimator has requested for its `fit`
             consumed = get_routing_for_object(estimator).consumes("fit", sample_labels.keys())
+            # scikit-learn itself leaves out the `params` that are None, and refuses those that nobody requested
             routed = params | {name: sample_labels[name] for name in consumed}
             return dict(process_routing(self, "fit", **routed).estimator.fit)
         arguments = {name: value for name, value in params.items() if value is not None}
@@ -708,13 +711,14 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         `groups`: one label per sample, for a threshold and a guarantee in each group; `predict` then needs them too.
         `clusters`: one label per sample, for a guarantee over whole clusters; no cluster is split between training and
         calibration. Other keyword arguments are passed to the classifier's own `fit`. `X` holds the inputs, one row per
-        sample. `y` holds the true classes or values, one per sample.
+        sample. `y` holds the true classes, one per sample.
         """
-        if y is not None:
+        if y is not None:  # `_fit` refuses None
             check_classification_targets(y)
         self.confidence_ = None  # until it is learned again
         self._fit(X, y, groups, clusters, params)
         self.classes_ = self.estimator_.classes_
+        # checked only now, since "auto" depends on the classes, and the label must not be one of them
         if self.abstain_label_ is not None:
             self._check_label(self.abstain_label_)
         return self
@@ -766,9 +770,10 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
 
         `groups`, one label per sample, are required if `fit` was called with groups. A threshold that accepts few
         samples makes it high: compare models by `aurc_scorer` instead. `X` holds the inputs, one row per sample. `y`
-        holds the true classes or values, one per sample. `sample_weight` is the mass of each sample (None: 1 for all).
+        holds the true classes, one per sample. `sample_weight` is the mass of each sample (None: 1 for all).
         """
-        prediction, accepted = self.predict_selective(X, groups)
+        # `ScoreParameter` keeps the constructor's parameter `score` from hiding this method.
+        prediction, accepted = self.predict_selective(X, groups)  # of every sample
         is_right = prediction == np.asarray(y)
         weight = np.ones(len(is_right)) if sample_weight is None else np.asarray(sample_weight, np.float64)
         accepted_weight = np.where(accepted, weight, 0.0)
@@ -820,19 +825,19 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         if not self._learns_confidence:
             return samples, arguments
         loss = samples.loss
-        columns = samples.confidence_arguments
-        kind = next((name for name in ("probs", "logits") if name in columns), None)
+        # "probs" or "logits", one row per sample; with one class a constant "confidence" instead
+        arguments_by_name = samples.confidence_arguments
+        kind = next((name for name in ("probs", "logits") if name in arguments_by_name), None)
         if kind is None:
-            # where there is one class, `columns` hold a constant confidence instead of class scores
             raise InputError(f"{type(self).__name__}: a learned confidence needs at least two classes.")
         n = len(loss)
         learn, certify = split_for_calibration(
             n, arguments.clusters, calibration_share=1 - _SHARE_TO_LEARN, random_state=self.random_state
         )
         learn_clusters = None if arguments.clusters is None else arguments.clusters[learn]
-        inputs: dict[str, Any] = {kind: columns[kind][learn]}
+        inputs: dict[str, Any] = {kind: arguments_by_name[kind][learn]}
         self.confidence_ = learn_confidence(loss=loss[learn], clusters=learn_clusters, **inputs)
-        class_scores: dict[str, Any] = {kind: columns[kind][certify]}
+        class_scores: dict[str, Any] = {kind: arguments_by_name[kind][certify]}
         threshold_samples = CalibrationSamples(
             loss=loss[certify],
             confidence_arguments=_apply_learned(self.confidence_, class_scores),
@@ -980,7 +985,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         `clusters`: one label per sample, for a guarantee over whole clusters; no cluster is split between training and
         calibration. Other keyword arguments are passed to the regressor's own `fit`. Raises InputError if `risk` has no
         `tolerance`, or `uncertainty` is neither None, "std" nor a regressor. `X` holds the inputs, one row per sample.
-        `y` holds the true classes or values, one per sample.
+        `y` holds the true values, one per sample.
         """
         if self.risk is not None and self.tolerance is None:
             raise InputError(
@@ -997,7 +1002,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         if not (self.uncertainty is None or self.uncertainty == "std" or is_regressor):
             rule = '`uncertainty` must be None, "std" or a regressor'
             raise InputError(f"SelectiveRegressor: {rule}, got {self.uncertainty!r}.")
-        if y is not None:
+        if y is not None:  # `_fit` refuses None
             y = np.asarray(y)
             y = y.astype(np.float64) if y.dtype.kind == "O" else y  # numbers that came as Python objects
         self._fit(X, y, groups, clusters, params)
@@ -1032,7 +1037,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         Sets `estimator_`, `error_model_` and, if there is an error model, `residuals_`. There is no error model (None)
         with uncertainty="std", the only text it may be, nor if there are fewer than two samples (or clusters).
         `arguments` are those of `fit` besides: clusters, and what goes to the estimator's own `fit`. `X` holds the
-        inputs, one row per sample. `y` holds the true classes or values, one per sample.
+        inputs, one row per sample. `y` holds the true values, one per sample.
         """
         super()._train(X, y, arguments)
         independent_count = len(y if arguments.clusters is None else np.unique(arguments.clusters))
@@ -1042,6 +1047,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
             return
         prediction = self._predict_out_of_fold(X, y, arguments, fold_count)
         self.residuals_ = np.abs(np.asarray(prediction) - np.asarray(y))
+        # a copy of the estimator, or of the regressor that is the `uncertainty`
         self.error_model_ = self._unfitted_error_model().fit(X, self.residuals_)
 
     def _predict_out_of_fold(self, X: Array, y: Array, arguments: _FitArguments, fold_count: int) -> Any:
@@ -1118,7 +1124,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         `options` are passed to `select_threshold`. A bound taken from the data proves nothing, so `risk_upper` is then
         None.
         """
-        if self.tolerance is not None:
+        if self.tolerance is not None:  # losses are True or False
             return super()._select_threshold(samples, **options)
         largest_loss = max(float(samples.loss.max()), np.finfo(float).tiny)  # a bound must be positive
         rule = super()._select_threshold(samples, bounded=(0.0, largest_loss), **options)
@@ -1217,7 +1223,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         `groups`: one label per sample; the guarantee then holds in every group. `clusters`: one label per sample, for a
         guarantee over whole clusters; no cluster is split between training and calibration. Warns if every sample is
         left to the person. Raises InputError for estimators, costs, `cv` or an abstain label that cannot be used. `X`
-        holds the inputs, one row per sample. `y` holds the true classes or values, one per sample.
+        holds the inputs, one row per sample. `y` holds the true classes, one per sample.
         """
         X, y = _check_X_y("CascadeClassifier", X, y)
         check_classification_targets(y)
@@ -1228,7 +1234,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         calibration = self._train(stages, X, y, clusters)
         self.classes_ = np.unique(np.concatenate([model.classes_ for model in self.estimators_]))
         abstain_label = resolve_abstain_label(self)
-        if abstain_label is not None:
+        if abstain_label is not None:  # None: every sample gets a prediction
             _check_label_is_no_class(self, abstain_label)
         _copy_feature_attributes(self, self.estimators_[0])
 
@@ -1244,11 +1250,12 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 masks = masks_by_label("CascadeClassifier", self.risk, self, predictions)
                 for label, mask in masks.items():
                     answers_of_class.setdefault(label, {})[name] = mask
-            columns = predict_confidence_arguments(model, X_calibration, self.scores)
-            if "confidence" in columns:
-                stage_data[name] = (loss, columns["confidence"], cost)
+            # {"confidence": ...}, or class scores and the score to compute: {"probs" or "logits": ..., "score": name}
+            confidence_arguments = predict_confidence_arguments(model, X_calibration, self.scores)
+            if "confidence" in confidence_arguments:
+                stage_data[name] = (loss, confidence_arguments["confidence"], cost)
             else:
-                stage_data[name] = {**columns, "loss": loss, "cost": cost}
+                stage_data[name] = {**confidence_arguments, "loss": loss, "cost": cost}
         options: dict[str, Any] = {"among": answers_of_class} if answers_of_class else {}
         self.cascade_ = cascade(
             stage_data,
@@ -1293,7 +1300,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         `stages` holds names and classifiers; `clusters` one label per sample, or None. With cv="prefit" nothing is
         trained and all samples are for calibration. Raises InputError for any other `cv` than a share in (0, 1). `y`
-        holds the true classes or values, one per sample.
+        holds the true classes, one per sample.
         """
         if self.cv == "prefit":
             self.estimators_ = [model for _, model in stages]
@@ -1369,8 +1376,10 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 continue
             X_open = X if len(open_rows) == n else _safe_indexing(X, open_rows)
             prediction[open_rows] = model.predict(X_open)
-            columns = predict_confidence_arguments(model, X_open, self.scores)
-            answered = self.cascade_.answers(name, **columns)  # True where the stage's confidence suffices
+            # confidences, or class scores and the score to compute from them
+            confidence_arguments = predict_confidence_arguments(model, X_open, self.scores)
+            # True where the stage's confidence suffices
+            answered = self.cascade_.answers(name, **confidence_arguments)
             answering_stage[open_rows[answered]] = position
             open_rows = open_rows[~answered]
         if not self.cascade_.stages_in_use:
