@@ -26,8 +26,8 @@ def check_options(
     """Raise InputError unless the options of the loss are valid; reads no array.
 
     `criterion` is the user's own loss per sample, or None for the cross-entropy. `label_smoothing` is the share of the
-    target spread evenly over all classes. `mix` is only checked if it is a plain number: reading a tensor would make
-    the host wait for the GPU.
+    target spread evenly over all classes. `mix`, from 0 to 1, is the share of the plain mean loss in the result; it is
+    only checked if it is a plain number, since reading a tensor would make the host wait for the GPU.
     """
     check_choice(NAME, "estimator", estimator, ESTIMATORS)
     check_choice(NAME, "reduction", reduction, ("mean", "sum", "none"))

@@ -279,9 +279,8 @@ def aurc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
     estimate = xp.sum(_estimate_terms(bins, "harmonic"), axis=-1) / total_mass
     if largest_loss is None:
         return Bracket(estimate, None, None)
-    least_sum, greatest_sum = _risk_sum_bounds(bins, largest_loss)
-    low = xp.sum(least_sum, axis=-1) / total_mass
-    high = xp.sum(greatest_sum, axis=-1) / total_mass
+    low = xp.sum(_least_risk_sum(bins, largest_loss), axis=-1) / total_mass
+    high = xp.sum(_greatest_risk_sum(bins, largest_loss), axis=-1) / total_mass
     return _clip_estimate(bins, estimate, low, high)
 
 
@@ -373,33 +372,28 @@ def _sum_of_inverses(bins: Bins, low: Array, high: Array) -> Array:
     return xp.log1p(safe_divide(xp, high - low, low))
 
 
-def _risk_sum_bounds(bins: Bins, largest_loss: float) -> tuple[Array, Array]:
-    """Least and greatest sum, over the samples of each bin, of the selective risk at their threshold.
+def _least_risk_sum(bins: Bins, largest_loss: float) -> Array:
+    """Least sum, over the samples of each bin, of the selective risk at their threshold.
 
-    A bin has mass c and loss L, losses lie in [0, M] (M = `largest_loss`), and mass N and loss S lie above it (in surer
-    bins). At position k (accepted mass) in the bin, the selective risk lies between
+    A bin has mass c and loss L, losses lie in [0, M] (M = `largest_loss`), and mass N and loss S lie above it, in surer
+    bins (where bins overlap, those with which the risk is smallest). At position k (accepted mass) in the bin, the
+    selective risk is at least
 
-        low(k) = (S + max(0, L - M (N + c - k))) / k    and    high(k) = (S + min(L, M (k - N))) / k,
+        low(k) = (S + max(0, L - M (N + c - k))) / k,
 
-    and a sample at position p has the least of low(k), or the greatest of high(k), over k >= p in the bin. These are
-    summed in closed form: over the positions k = N + 1, N + 2, ... where all masses are whole numbers
-    (`bins.has_whole_mass`), and as integrals over k otherwise.
-
-    Bins may overlap, so that it is open whether some samples lie above a bin. The least sum takes the N and S with
-    which the risk is smallest (`mass_above_best`, `loss_above_best`), the greatest sum those with which it is greatest.
-    Where no bins overlap, both are the same. A bin that is one tie has the risk (S + L) / (N + c) at all its samples; a
-    bin without mass has the sums 0.
+    and a sample at position p has the least of low(k) over k >= p in the bin, since it may be tied with samples below
+    it. These are summed in closed form: over the positions k = N + 1, N + 2, ... where all masses are whole numbers
+    (`bins.has_whole_mass`), and as integrals over k otherwise. A bin that is one tie has the risk (S + L) / (N + c) at
+    all its samples; a bin without mass has the sum 0.
     """
     xp = bins.xp
     M = largest_loss
     c = bins.mass
     L = bins.loss
-    full_losses = L / M  # the bin's loss as a number of samples with the largest loss
-
     N = bins.mass_above_best
     S = bins.loss_above_best
     end = N + c
-    loss_free = end - full_losses  # up to this position no loss of the bin need be accepted
+    loss_free = end - L / M  # up to this position no loss of the bin need be accepted
     loss_start = xp.floor(loss_free) if bins.has_whole_mass else loss_free
     # S / k falls up to the loss-free position, so all samples before it have the risk there; after it low(k) is
     # M + (S + L - M (N + c)) / k, which rises, summed over the positions k in (loss_start, end]
@@ -408,20 +402,38 @@ def _risk_sum_bounds(bins: Bins, largest_loss: float) -> tuple[Array, Array]:
         + M * (end - loss_start)
         + (S + L - M * end) * _sum_of_inverses(bins, loss_start, end)
     )
-    low = xp.where(bins.is_tie, c * safe_divide(xp, S + L, end), least_sum)
+    least_sum = xp.where(bins.is_tie, c * safe_divide(xp, S + L, end), least_sum)
+    return xp.where(c > 0, least_sum, 0.0)
 
+
+def _greatest_risk_sum(bins: Bins, largest_loss: float) -> Array:
+    """Greatest sum, over the samples of each bin, of the selective risk at their threshold.
+
+    A bin has mass c and loss L, losses lie in [0, M] (M = `largest_loss`), and mass N and loss S lie above it, in surer
+    bins (where bins overlap, those with which the risk is greatest). At position k (accepted mass) in the bin, the
+    selective risk is at most
+
+        high(k) = (S + min(L, M (k - N))) / k,
+
+    and a sample at position p has the greatest of high(k) over k >= p in the bin, since it may be tied with samples
+    below it. These are summed in closed form: over the positions k = N + 1, N + 2, ... where all masses are whole
+    numbers (`bins.has_whole_mass`), and as integrals over k otherwise. A bin that is one tie has the risk
+    (S + L) / (N + c) at all its samples; a bin without mass has the sum 0.
+    """
+    xp = bins.xp
+    c = bins.mass
+    L = bins.loss
     N = bins.mass_above_worst
     S = bins.loss_above_worst
     end = N + c
-    loss_end = N + full_losses  # from this position on all loss of the bin may be accepted
+    loss_end = N + L / largest_loss  # from this position on all loss of the bin may be accepted
     rising_stop = xp.floor(loss_end) if bins.has_whole_mass else loss_end
     # high(k) rises up to that position (or is constant, with no mass above), so all samples before it have the risk
     # there; after it high(k) is (S + L) / k, which falls, summed over the positions k in (rising_stop, end]
     peak = safe_divide(xp, S + L, loss_end)
     greatest_sum = (rising_stop - N) * peak + (S + L) * _sum_of_inverses(bins, rising_stop, end)
-    high = xp.where(bins.is_tie, c * safe_divide(xp, S + L, end), greatest_sum)
-    has_mass = c > 0
-    return xp.where(has_mass, low, 0.0), xp.where(has_mass, high, 0.0)
+    greatest_sum = xp.where(bins.is_tie, c * safe_divide(xp, S + L, end), greatest_sum)
+    return xp.where(c > 0, greatest_sum, 0.0)
 
 
 def risk_between(

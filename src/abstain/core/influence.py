@@ -488,7 +488,8 @@ class PrecisionArea(Area):
         samples below them in the search for errors (`for_rows_below`), above them otherwise (`for_rows_above`).
         """
         found = count_found(rows, error_mass, self.of_errors)  # p, P and N of each row
-        mass_so_far = _positive(found.mass_so_far)  # N, with 1 in place of 0
+        # N, with 1 in place of 0: rows without mass may come first in the search, with no hits either
+        mass_so_far = _positive(found.mass_so_far)
         precision = found.hits_so_far / mass_so_far  # P / N
         gain = found.hits / mass_so_far  # p / N
         # sums over the rows at or after each row in the search, which goes up for errors and down for right samples
@@ -552,7 +553,7 @@ def _mass_effects(rows: Rows, estimator: str, ties: str) -> _MassEffects:
     averages the selective risk over thresholds, "loo" that of the other samples, "log" weighs losses by -ln(1 - rank /
     (n + 1)), "sele" by rank / n.
 
-    `of_accepted_mass` of the result is None where it would be 0 for all rows.
+    Both fields of the result have one entry per row; `of_accepted_mass` is None where it would be 0 for all rows.
     """
     base, factor = base_estimator(estimator)  # "2sele" is 2 times "sele"; all others have the factor 1
     if base == "sele":
@@ -638,9 +639,9 @@ def _expected_effects(rows: Rows) -> _MassEffects:
     g = sum_inverse_positions(rows)
     # derivative of g in N at constant m, trigamma(N + 1) - trigamma(a + 1); exactly -1 / N^2 for a single sample
     trigamma_step = -rows.mass / _positive(rows.accepted_mass) ** 2
-    tied = rows.mass > 1
-    if tied.any():
-        trigamma_step[tied] = polygamma(1, rows.accepted_mass[tied] + 1) - polygamma(1, a[tied] + 1)
+    is_tied = rows.mass > 1
+    if is_tied.any():
+        trigamma_step[is_tied] = polygamma(1, rows.accepted_mass[is_tied] + 1) - polygamma(1, a[is_tied] + 1)
     # derivative of g in m at constant N: trigamma(a + 1), since a falls as m rises
     trigamma_above = trigamma_at_bottom - np.cumsum(trigamma_step[..., ::-1], axis=-1)[..., ::-1]
     mean_loss = rows.loss / mass

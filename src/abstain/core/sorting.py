@@ -401,10 +401,10 @@ class Packing:
         flat_confidence = self.confidence.reshape(-1)
         keys = np.empty(flat_confidence.shape, dtype=dtype)
 
-        def pack_piece(first: int, end: int) -> None:
-            """Write the keys of the places first, ..., end - 1, in chunks that stay in cache."""
-            for start in range(first, end, CHUNK):
-                stop = min(start + CHUNK, end)
+        def pack_piece(piece_start: int, piece_stop: int) -> None:
+            """Write the keys of the places piece_start, ..., piece_stop - 1, in chunks that stay in cache."""
+            for start in range(piece_start, piece_stop, CHUNK):
+                stop = min(start + CHUNK, piece_stop)
                 chunk = keys[start:stop]
                 # 0 for the largest confidence
                 confidence_bits = descending_bits(

@@ -116,6 +116,7 @@ def aurc(
         return _partial_aurc(
             loss, confidence, estimator, ties, coverage, sample_weight, repetitions, abstained
         )
+    # such as 'estimator="loo"'; "" where any weights will do
     option_needing_repetitions = _check_area_options("aurc", estimator, ties)
     sample = prepare(
         "aurc",
@@ -200,6 +201,7 @@ def augrc(
     >>> augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
     0.2
     """
+    # such as 'estimator="loo"'; "" where any weights will do
     option_needing_repetitions = _check_area_options("augrc", "sele", ties)
     sample = prepare(
         "augrc",
@@ -390,6 +392,7 @@ def oracle_aurc(
     >>> round(oracle_aurc([0, 0, 1]), 6)
     0.111111
     """
+    # such as 'estimator="loo"'; "" where any weights will do
     option_needing_repetitions = _check_area_options("oracle_aurc", estimator, "threshold")
     sample = prepare(
         "oracle_aurc",
@@ -452,6 +455,7 @@ def e_aurc(
     >>> e_aurc([0, 0, 1], [0.9, 0.8, 0.1])
     0.0
     """
+    # such as 'estimator="loo"'; "" where any weights will do
     option_needing_repetitions = _check_area_options("e_aurc", estimator, ties)
     sample = prepare(
         "e_aurc",
@@ -515,6 +519,7 @@ def naurc(
     >>> naurc([0, 0, 0], [0.9, 0.8, 0.1])
     0.0
     """
+    # such as 'estimator="loo"'; "" where any weights will do
     option_needing_repetitions = _check_area_options("naurc", estimator, ties)
     sample = prepare(
         "naurc",
@@ -623,6 +628,7 @@ def weights(
     >>> weights([0.9, 0.1, 0.9]).round(4).tolist()  # 1/3 for all three, 2/2 more for the two on top
     [1.3333, 0.3333, 1.3333]
     """
+    # such as 'estimator="loo"'; "" where any weights will do
     option_needing_repetitions = _check_area_options("weights", estimator, ties)
     backend = backend_of(confidence, sample_weight)
     # the check takes a pair; there is no loss here
