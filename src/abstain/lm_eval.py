@@ -181,14 +181,17 @@ def interval_without_ranking(log: Log, metric: FurtherMetric, *, level: float) -
     """
     if not log.is_graded:
         raise InputError(f"{metric.key}: needs right and wrong answers, and this task has other losses.")
-    repeats = log.find_clusters()  # of each row; None where all rows are independent
+    cluster_of_row = log.find_clusters()  # None where all rows are independent
     if isinstance(metric, AnswerMetric):
-        clusters = None if repeats is None else repeats[log.scored]
+        # `log.scored` marks the rows with a grade or without an answer; `graded_answers` has one entry for each of them
+        clusters = None if cluster_of_row is None else cluster_of_row[log.scored]
         return estimate_from_answers(metric.key, metric, log.graded_answers(), clusters).interval(level)
     if not log.has_confidence:
         raise InputError(f"{metric.key}: needs a confidence, and this task has none.")
     # the first of the log's confidences, which are by name
     confidence = next(iter(log.signals.values()))
-    rows = log.scored & log.answered & np.isfinite(confidence)  # a mask; scored: right or wrong is known
-    clusters = None if repeats is None else repeats[rows]
+    rows = (
+        log.scored & log.answered & np.isfinite(confidence)
+    )  # a mask: answers with a grade and this confidence
+    clusters = None if cluster_of_row is None else cluster_of_row[rows]
     return metric.measure(1 - log.loss[rows], confidence[rows], level, clusters)

@@ -156,18 +156,21 @@ class JointCascade(JointRule, Stored):
         )
 
     def _promise_of(self, name: Any) -> str:
-        """State one promise in a few words.
+        """State the promise called `name` in a few words.
 
-        `rule.promise` is "answered" (about the answers of the stages) or "system" (the person's too); a promise about
-        all of these has no number of `counted_answers` (None).
+        Where promises are by class, `name` is a predicted class, and the promise is never about the person's answers
+        (`promise` "system"), whose classes are not known. Otherwise `name` is the user's name for a loss.
         """
         rule = self.promises[name]
         if self.by_class:
             return f"the error rate of the stages' answers of class {name} is at most {rule.target:.4g}"
-        whose = PROMISES[rule.promise]
-        if rule.counted_answers is not None:
-            whose += " that it is about"
-        return f"{name}: the mean loss of {whose} is at most {rule.target:.4g}"
+        # "answered": "what the stages answer"; "system": "all answers, the person's included"
+        answers_in_words = PROMISES[rule.promise]
+        if (
+            rule.counted_answers is not None
+        ):  # a number: the promise is about some of these answers; None: about all
+            answers_in_words += " that it is about"
+        return f"{name}: the mean loss of {answers_in_words} is at most {rule.target:.4g}"
 
     def made_from(self, origins: Mapping[str, Origin]) -> JointCascade:
         """The same rule, which now knows the file behind each stage."""

@@ -73,7 +73,7 @@ class StageCost(NamedTuple):
 def _parse_costs(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[StageCost, ...]:
     """Parse costs separated by commas, each a number, a column (`tokens`) or both (`0.6*tokens`); a callback of click.
 
-    Raises BadParameter where the number before an asterisk is none.
+    A cost without a column has the column "". Raises BadParameter where the text before an asterisk is not a number.
     """
     costs = []
     for text in (value or "").split(","):
@@ -235,11 +235,12 @@ def cascade(
 
 
 def _stages_of_files(files: tuple[str, ...], stages: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the stage of a saved rule that each file belongs to, as many as there are stages.
+    """Return the stage of a saved rule that each file belongs to; `files` must be as many as `stages`.
 
     Files that are called like the stages are matched by name, in any order, with a note if it is another one. Other
     files belong to the stages in their order. Raises a usage error if such a file has another stage in its name.
     """
+    # one name for each file, made from the file's name; they all differ
     names = tuple(name_files(files, ()))
     if set(names) == set(stages):
         if names != stages:
@@ -248,7 +249,7 @@ def _stages_of_files(files: tuple[str, ...], stages: tuple[str, ...]) -> tuple[s
             )
         return names
     for file, name, stage in zip(files, names, stages):
-        mentioned = [other for other in stages if _mentions(name, other)]
+        mentioned = [any_stage for any_stage in stages if _mentions(name, any_stage)]
         if mentioned and stage not in mentioned:
             raise click.UsageError(
                 f"{display_name(file)} is given for the stage {stage!r} and has {mentioned[0]!r} in its name. Give "
@@ -331,13 +332,15 @@ def _read_promises(
     try:
         models = _read_models(files, read_options, cost_columns, has_labels=True)
     except DataError:  # perhaps no column is called loss, and the promises name the columns
-        if "loss" in read_options.columns:
+        if "loss" in read_options.columns:  # the user named the column, so that something else is wrong
             raise
         models = _read_models(files, with_loss_column(read_options, names[0]), cost_columns, has_labels=True)
+    # by model, the class that it answers for each sample, as text; None where the file has no answers
     answers_of_model = {name: predicted_names(model) for name, model in models.items()}
     classes: set[str] = set()
     for answers in answers_of_model.values():
-        classes |= set() if answers is None else set(answers)
+        if answers is not None:
+            classes |= set(answers)
     if set(names) <= classes:
         among: dict[str, dict[str, np.ndarray]] = {name: {} for name in names}
         for model_name, answers in answers_of_model.items():
@@ -346,7 +349,7 @@ def _read_promises(
             for name in names:
                 among[name][model_name] = answers == name
         return PromisesOfModels(models, losses=None, among=among)
-    if any(model.has_class_scores for model in models.values()):
+    if any(model.has_class_scores for model in models.values()):  # such a file has no columns of losses
         listed = ", ".join(sorted(classes)[:10])
         raise DataError(
             f"cascade: the names in --risk must be classes of the answers ({listed}), got {names}."
@@ -355,10 +358,10 @@ def _read_promises(
     for name in names:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AbstainWarning)  # the first reading has given these
-            with_column = _read_models(
+            models_with_loss = _read_models(
                 files, with_loss_column(read_options, name), cost_columns, has_labels=True, show_notes=False
             )
-        for model_name, model in with_column.items():
+        for model_name, model in models_with_loss.items():
             losses[model_name][name] = np.asarray(model.loss)
     return PromisesOfModels(models, losses=losses, among=None)
 
@@ -396,15 +399,18 @@ def _make_look(
 ) -> Look:
     """Describe the data of one look, that is, of one check in a series; `state` is the file of the series, if any.
 
-    Rows that an earlier look held are found again by the confidence of the first model. A cluster counts once anyway.
+    In a series no row may count twice: `rows` holds a fingerprint of each row, by which later looks recognise it. It is
+    None without a series, and for a rule with clusters, since the check itself counts each cluster once.
     """
     calibration = [origin.sha256 for origin in rule.origins.values() if origin.sha256]
     rows = None
     # of a rule with several promises, `shared` is a rule with any one of them; all have the same clusters
     single_rule = rule.shared if isinstance(rule, JointCascade) else rule
     if state is not None and single_rule.clusters is None:
-        name = rule.names[0]
-        rows = fingerprint_predictions(models[name], rule.scores.get(name))
+        first_stage = rule.names[
+            0
+        ]  # all models have the same rows, so the confidence of one tells them apart
+        rows = fingerprint_predictions(models[first_stage], rule.scores.get(first_stage))
     return Look(files=files, only=read_options.only, calibration=calibration, state=state, rows=rows)
 
 
@@ -433,6 +439,7 @@ def _check_rule(
     learned_confidences = _learned_confidences(models)
 
     def check(previous: Any) -> Check | GroupChecks:
+        """Check the rule; `previous` is the result of the looks before this one, None for the first."""
         options: dict[str, Any] = {
             "abstained": abstained,
             "clusters": clusters,
@@ -442,7 +449,7 @@ def _check_rule(
             return rule.check(entries, among=among, previous=previous, **options)
         return rule.check(entries, previous=previous, **options)
 
-    check_type = GroupChecks if isinstance(rule, JointCascade) else Check
+    check_type = GroupChecks if isinstance(rule, JointCascade) else Check  # one check for each promise
     run_look(check, check_type=check_type, look=look, output=output, notes=[])
 
 

@@ -224,14 +224,17 @@ def name_files(files: tuple[str, ...], names: tuple[str, ...]) -> dict[str, str]
 def _distinct_names(files: tuple[str, ...]) -> list[str]:
     """Make names of models from those of their files, with only as many folders as make them distinct.
 
+    Where all folders do not, as for one file given twice, a number follows the name.
+
     >>> _distinct_names(("/home/me/runs/a/preds.npz", "/home/me/runs/b/preds.npz"))
     ['a/preds', 'b/preds']
     """
-    folders = [Path(file).absolute().parent.parts[1:] for file in files]
-    for depth in range(1 + max(map(len, folders))):
+    # of each file, the names of the folders that it lies in, outermost first, without the root
+    folders_of_file = [Path(file).absolute().parent.parts[1:] for file in files]
+    for depth in range(1 + max(map(len, folders_of_file))):
         names = [
-            "/".join([*parts[len(parts) - min(depth, len(parts)) :], model_name(file)])
-            for parts, file in zip(folders, files)
+            "/".join([*folders[len(folders) - min(depth, len(folders)) :], model_name(file)])
+            for folders, file in zip(folders_of_file, files)
         ]
         if len(set(names)) == len(files):
             return names
@@ -359,6 +362,7 @@ def _drop_absent_confidences(model: Predictions, notes: list[str]) -> Prediction
         for confidence_name in absent
     ]
     present = {name: signal for name, signal in model.signals.items() if name not in absent}
+    # with --confidence, a learned confidence stands in place of all those of the file, the absent ones too
     if not absent or len(present) == len(model.signals):
         return model
     if not present:
@@ -394,8 +398,9 @@ def _common_score(contestants: Contestants) -> str:
 def describe_contest(result: Comparison, contestants: Contestants, files: dict[str, str]) -> list[str]:
     """Sentences for the page: the data set, the confidences that models are ranked by, and whether nobody refused.
 
-    The data set is named after the tasks of the logs or, if they name none, after the folder that holds all files. How
-    unanswered questions count is not said here: it is among the notes on how the files were read.
+    The data set is named after the tasks of the logs or, if they name none, after the folders of the files. How
+    unanswered questions count is not said here: it is among the notes on how the files were read. `contestants` holds
+    each model with the name of the score that ranks it, by name in the ranking; `files` are paths by names of models.
     """
     tasks: dict[str, None] = {}  # in the order of the files
     confidence_names: dict[str, None] = {}  # of all contestants, each once
@@ -406,7 +411,7 @@ def describe_contest(result: Comparison, contestants: Contestants, files: dict[s
             tasks |= dict.fromkeys(np.unique(as_texts(log.task)).tolist())
         has_unanswered |= bool(log.unanswered)  # the share of questions without an answer
     for model, score in contestants.values():
-        confidence_names |= dict.fromkeys(_confidence_names(model, score))
+        confidence_names |= dict.fromkeys(_confidence_names(model, score))  # "" for one without a name
     folders = {Path(file).absolute().parent.name for file in files.values()}
     data = _list_names(list(tasks) or sorted(folders))
     notes = [f"Data: {data}, {count_noun(result.n, 'question' if logs else 'sample')}."]
@@ -539,7 +544,7 @@ def compare_files(
     chosen_metric = metrics.by_name(metric)
     if len(files) != 2 or chosen_metric.name != AURC.name or unpaired:
         raise click.UsageError("--engine files compares two tables of the same samples by AURC.")
-    if read_options.confidence:
+    if read_options.learned_confidence_files:
         raise click.UsageError(
             "--engine files compares columns: leave --confidence out, or compare in memory."
         )
@@ -548,11 +553,11 @@ def compare_files(
     if any("logits" in columns or "correct" in columns for columns in (first_columns, second_columns)):
         raise click.UsageError("--engine files compares columns of losses and confidences.")
     first_name, second_name = files
-    weight = {}
+    weight_column = {}
     if "sample_weight" in first_columns:
         if "sample_weight" not in second_columns:
             raise missing_weights_error(first_name, second_name)
-        weight["sample_weight"] = first_columns["sample_weight"]
+        weight_column["sample_weight"] = first_columns["sample_weight"]
     elif "sample_weight" in second_columns:
         raise missing_weights_error(second_name, first_name)
     return abstain.engines.files.compare(
@@ -565,7 +570,7 @@ def compare_files(
         memory=read_options.memory,
         level=level,
         repetitions=repetitions,
-        **weight,
+        **weight_column,
         **dict(chosen_metric.settings),  # options in the metric's name, such as estimator="loo"
     )
 

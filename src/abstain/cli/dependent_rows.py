@@ -50,7 +50,7 @@ def hints_at_dependent_rows(
             continue
     unused = {name: values for name, values in values_by_name.items() if name not in used_columns}
     hints = []
-    if len(values_by_name) == len(source.columns):
+    if len(values_by_name) == len(source.columns):  # rows are copies only if they are equal in every column
         hints += _hint_at_copies(values_by_name, consequence)
     return hints + _hint_at_clusters(unused, consequence)
 

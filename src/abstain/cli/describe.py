@@ -69,9 +69,9 @@ def describe(file: str, read_options: ReadOptions, output: Output) -> None:
     """
     try:
         description = describe_file(file, read_options)
-    except NoTableError as error:
-        if output.form is None:
-            for line in error.tree:
+    except NoTableError as error:  # a JSON file that holds neither a log nor a table
+        if output.form is None:  # a person reads it: --json, --csv, --latex and --quiet are for programs
+            for line in error.tree:  # what the file holds, a line per key
                 click.echo(line)
         raise
     columns = description["columns"]
@@ -114,14 +114,16 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
             notes = [*log.notes, *answer_notes(log, price=1.0, level=_LEVEL)]
     except AbstainError as error:
         notes.append(one_line(error))
+    # one entry per row in each column, except for shorter ones such as the names of classes
     row_count = max((column.shape[0] for column in source.columns.values() if column.shape), default=0)
     if column_by_role:
         notes += hints_at_dependent_rows(source, column_by_role, "the intervals are too narrow")
     has_confidence = "read as" in column_by_role
     guesses = None if source.is_harness_log or has_confidence else GuessedColumns(source)
     if guesses is not None and not column_by_role:  # it could not be read
-        grades = "" if "correct" in read_options.columns else guesses.explain_grades()
-        notes.append(guesses.explain_summary() or grades or _HOW_TO_STATE)
+        # sentences, "" where they do not apply: the table is a summary, or one of its columns holds grades in words
+        explained_grades = "" if "correct" in read_options.columns else guesses.explain_grades()
+        notes.append(guesses.explain_summary() or explained_grades or _HOW_TO_STATE)
     return {
         "file": source.path.name,
         "written by": _describe_origin(source),
@@ -271,10 +273,12 @@ def _suggest_commands(
         ]
     lines: dict[str, None] = {}  # a set that keeps its order
     for attempt in attempts:
-        if len(lines) > _MAX_COMMANDS:  # the first line, and others
+        if (
+            len(lines) > _MAX_COMMANDS
+        ):  # one line for the file as it is read now, the others for other columns
             break
         working_attempt = _leave_out_unjudged(file, attempt)
-        if working_attempt is not None:
+        if working_attempt is not None:  # None: with these options the file gives no table
             lines[shlex.join(["abstain", "evaluate", file, *working_attempt.flags()])] = None
     return list(lines)
 
@@ -296,7 +300,8 @@ def _gives_table(file: str, attempt: ReadOptions) -> bool:
 
     BlankOutcomesError where it refuses rows that do not say right or wrong.
     """
-    from abstain.cli.evaluate import evaluate_predictions, evaluate_unranked  # which imports this file
+    # imported here, because that module imports this one
+    from abstain.cli.evaluate import evaluate_predictions, evaluate_unranked
 
     try:
         with warnings.catch_warnings():
@@ -380,24 +385,24 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
 
     Refusals, questions without an answer, count as abstentions or as wrong, as the log's rules say. `price` is what a
     wrong answer costs if a right one gains 1; `level` is the confidence level of the intervals. `learned` ranks the
-    answers next to the confidences of the log. Empty for a log of losses.
+    answers next to the confidences of the log, of which there is at least one then. Empty for a log of losses.
     """
     if not log.is_graded:
         return []
     rows = log.scored  # booleans: rows that have a grade, or need none since there is no answer
     # the question of each row if one was asked several times, or the file's clusters; None where rows are independent
-    repeats = log.find_clusters()
+    cluster_of_row = log.find_clusters()
     try:
         three_way = abstain.evaluation.three_way(
             1 - log.losses_with_unanswered_wrong(rows),
             answered=log.answered[rows],
             price=price,
             level=level,
-            clusters=None if repeats is None else repeats[rows],
+            clusters=None if cluster_of_row is None else cluster_of_row[rows],
         )
     except InputError:  # one question has no interval
         return []
-    notes = [f"{three_way}."]
+    notes = [f"{three_way}."]  # its text is the three shares and the score at this price, with intervals
     if log.has_confidence and log.unanswered and log.answered[rows].any():
         # `log.unanswered` is the share of questions without an answer, and `rules.unanswered` says how these count:
         # as "abstained" or as "wrong"
@@ -408,15 +413,16 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
             predictions = predictions.with_confidence(learned, keep_others=True)
         evaluation = abstain.evaluate(**predictions.arguments(), metrics="aurc", level=level)
         areas = ", ".join(
-            f"{entry.score} {entry.cell.removesuffix(entry.mark)}"  # without the star of the best value
+            f"{entry.score} {entry.cell.removesuffix(entry.mark)}"  # without " t", the mark of ties in a table
             for entry in evaluation.entries
             if entry.group is None
         )
         row_count = int(rows.sum())
         measured_rows = "" if predictions.n == row_count else f", on {predictions.n:,} of {row_count:,} rows"
         notes.append(f"AURC with unanswered questions as {treatment}{measured_rows}: {areas}.")
-    # answers without a confidence are ranked last or left out: what the rule that is not in use would give
-    if learned is None:  # every answer has a learned confidence
-        other = measure_by_other_rule(log, "aurc", level)
-        notes += [*other.area_sentences, *other.verdict_sentences]
+    if learned is None:  # every answer has a learned confidence, so that none is missing
+        # Answers without a confidence are ranked last or left out. By the rule that is not in use: the AURC of each
+        # confidence, if some answer lacks one, and which of two confidences is better, if that changes.
+        by_other_rule = measure_by_other_rule(log, "aurc", level)
+        notes += [*by_other_rule.area_sentences, *by_other_rule.verdict_sentences]
     return notes

@@ -244,9 +244,8 @@ def evaluate_unranked(
         predictions = graded_predictions(log, name=model_name(file), unanswered=read_options.unanswered)
     except UncertainError:  # nothing says right or wrong: the caller knows more of what is missing
         return None
-    except (
-        AbstainError
-    ):  # a column cannot say right or wrong, and the message of a stated one says what can be done
+    except AbstainError:
+        # A column cannot say right or wrong. If the user named it, the message says what can be done.
         if set(TRUTH_ROLES).isdisjoint(map(role_of, read_options.columns)):
             return None
         raise
@@ -429,7 +428,8 @@ def _scores_table(console: Console, table: Evaluation, loss: str, scores: tuple[
                 cells.append(screen.stacked_cell(console, entry.estimate, entry, mark))
         for column, cell in zip(columns.values(), cells):
             column.append(cell)
-    return screen.plain_table(columns, first_width=_METRIC_WIDTH - 2)
+    blanks_between_columns = 2  # `_METRIC_WIDTH` counts them, too
+    return screen.plain_table(columns, first_width=_METRIC_WIDTH - blanks_between_columns)
 
 
 def _groups_table(console: Console, table: Evaluation) -> Table:

@@ -56,7 +56,7 @@ def compare_folders(
         folder = read_log_folder(
             places,
             open_file=partial(open_source, format=read_options.format, limits=read_options.limits),
-            make=partial(read_options.make_log, purpose="compared"),
+            make_log=partial(read_options.make_log, purpose="compared"),
         )
     if not folder.runs:
         reason = next(iter(folder.unread.values()), "It is empty.")
@@ -204,8 +204,8 @@ def make_rows(folder: LogFolder, *, metric: str, level: float) -> FolderTable:
         notes += [f"  {reason}" for reason in list(folder.unread.values())[:_MAX_UNREAD]]
         hidden_count = len(folder.unread) - _MAX_UNREAD
         if hidden_count > 0:
-            others = _tables.count_noun(hidden_count, "other file")
-            notes.append(f"  ... and {others}; --json lists all of them with their reasons.")
+            hidden_files = _tables.count_noun(hidden_count, "other file")
+            notes.append(f"  ... and {hidden_files}; --json lists all of them with their reasons.")
     return FolderTable(rows, notes)
 
 
@@ -296,14 +296,15 @@ def _measure_accuracy(log: Log, level: float) -> Estimate:
     A question without an answer counts as wrong. Answers to one question are a cluster.
     """
     rows = log.scored  # booleans: rows that have a grade, or need none since there is no answer
-    repeats = log.find_clusters()  # the question of each row, where some question was asked more than once
+    # the question of each row if one was asked several times, or the file's clusters; None where rows are independent
+    cluster_of_row = log.find_clusters()
     # this accuracy is the share of right answers among all questions, answered or not
     table = evaluate_answers(
         1 - log.losses_with_unanswered_wrong(rows),
         answered=log.answered[rows],
         metrics=["accuracy"],
         level=level,
-        clusters=None if repeats is None else repeats[rows],
+        clusters=None if cluster_of_row is None else cluster_of_row[rows],
     )
     entry = table.entries[0]
     return Estimate(entry.estimate, entry.low, entry.high)
@@ -445,5 +446,5 @@ def hold_several_tasks(files: tuple[str, ...], read_options: opt.ReadOptions) ->
             return False
         if not source.is_harness_log:
             return False
-        tasks.add(source.facts.task)
+        tasks.add(source.facts.task)  # "" where the log does not name its task
     return len(tasks) > 1

@@ -30,7 +30,7 @@ _PREDICTION_WORDS = ("pred", "extracted", "response", "output", "answer")
 _VERDICT_NAMES = {"correct", "is_correct", "success", "resolved", "passed", "pass", "match", "acc"}
 _WORDS_THAT_SAY_VERDICT = _VERDICT_NAMES | {"right", "reward", "successful"}
 # Words in names of columns that are neither: what was counted, numbered or measured of a row, and what went wrong.
-_OTHER_WORDS = {
+_COUNT_OR_FAULT_WORDS = {
     "id", "ids", "idx", "index", "length", "len", "count", "error", "errors", "fail", "fails", "failed", "failure",
     "failures", "incorrect", "wrong",
 }  # fmt: skip
@@ -77,9 +77,10 @@ class GuessedColumns:
         )
         ranked = []
         for number, verdict in enumerate(verdicts):
-            table = self._table_of(next(iter(verdict.values())))
+            table = self._table_of(next(iter(verdict.values())))  # all columns of a choice are of one table
             for position, confidence in enumerate(self._find_confidences(table) or [{}]):
-                # no column twice: a word such as "score" may stand for right and wrong, and for a confidence
+                # No column twice: a word such as "score" may stand for right and wrong, and for a confidence.
+                # Several confidences are one text, as in {"confidence": "a,b"}.
                 if set(verdict.values()).isdisjoint(",".join(confidence.values()).split(",")):
                     ranked.append((number + position, number, {**verdict, **confidence}))
         # in pairs: the first verdicts with the first confidences, before all confidences of one verdict
@@ -181,10 +182,11 @@ class GuessedColumns:
                 continue
             if _find_named([name], _PLAIN_GRADE_WORDS):
                 return name
-            others = [other for other in self._names if other != name]
-            predictions = _find_named(others, _PREDICTION_WORDS)
-            given = {text for other in predictions for text in _distinct_texts(self._values[other])}
-            if predictions and _find_named(others, _LABEL_WORDS) and words.isdisjoint(given):
+            further_columns = [column for column in self._names if column != name]
+            predictions = _find_named(further_columns, _PREDICTION_WORDS)
+            given_answers = {text for column in predictions for text in _distinct_texts(self._values[column])}
+            has_right_answers = bool(_find_named(further_columns, _LABEL_WORDS))
+            if predictions and has_right_answers and words.isdisjoint(given_answers):
                 return name
         return ""
 
@@ -193,7 +195,9 @@ class GuessedColumns:
         names = [
             name
             for name, values in self._values.items()
-            if self._table_of(name) == table and varies(values) and not _OTHER_WORDS & _words_of(name)
+            if self._table_of(name) == table
+            and varies(values)
+            and not _COUNT_OR_FAULT_WORDS & _words_of(name)
         ]
         uncertainties = [
             name for name in _find_named(names, _UNCERTAINTY_WORDS) if "conf" not in name.lower()
@@ -204,7 +208,7 @@ class GuessedColumns:
             if name not in uncertainties and (not _says_verdict(name) or _says_confidence(name))
         ]
         choices = [{"confidence": name} for name in confidences]
-        if len(confidences) > 1:  # a table with a column for each
+        if len(confidences) > 1:  # the second choice is all of them: the evaluation has a column for each
             choices.insert(1, {"confidence": ",".join(confidences)})
         return choices + [{"uncertainty": name} for name in uncertainties]
 
@@ -261,7 +265,7 @@ def _says_verdict(name: str) -> bool:
 def _says_something_else(name: str) -> bool:
     """Return whether a name says that the column holds an uncertainty, a number, a count or what went wrong."""
     own_name = name.rpartition(".")[2]
-    return bool(_OTHER_WORDS & _words_of(name)) or bool(_find_named([own_name], _UNCERTAINTY_WORDS))
+    return bool(_COUNT_OR_FAULT_WORDS & _words_of(name)) or bool(_find_named([own_name], _UNCERTAINTY_WORDS))
 
 
 def _says_confidence(name: str) -> bool:

@@ -127,16 +127,21 @@ def _suggest_after(read_options: opt.ReadOptions, save: str, save_rule: str | No
 
     `save_rule` is the file of a threshold for it, None where there is none.
     """
-    # options about right and wrong answers are left out for new data, which have none
-    of_new = [*reading_options(read_options.flags(), has_truth=False), "--confidence", save]
-    of_fresh = [*reading_options(read_options.flags(), has_truth=True), "--confidence", save]
-    commands = {("evaluate", "FRESH_FILE", *of_fresh): "how good is it on rows that it has not seen?"}
+    # options about right and wrong answers are left out for unlabelled data, which have none
+    flags_for_unlabelled = [*reading_options(read_options.flags(), has_truth=False), "--confidence", save]
+    flags_for_labelled = [*reading_options(read_options.flags(), has_truth=True), "--confidence", save]
+    # from a command line to the question that it answers
+    commands = {
+        ("evaluate", "FRESH_FILE", *flags_for_labelled): "how good is it on rows that it has not seen?"
+    }
     if save_rule is None:
-        commands[("threshold", "FRESH_FILE", *of_fresh, "--risk", "0.1")] = (
+        commands[("threshold", "FRESH_FILE", *flags_for_labelled, "--risk", "0.1")] = (
             "below which confidence not to answer?"
         )
     else:
-        commands[("decide", save_rule, "NEW_FILE", *of_new)] = "which answers to new data may be used?"
+        commands[("decide", save_rule, "NEW_FILE", *flags_for_unlabelled)] = (
+            "which answers to new data may be used?"
+        )
     opt.suggest_commands(commands)
 
 

@@ -132,10 +132,12 @@ class _Commands(DocumentedCommand, click.Group):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # overflow in a number that is then left out
                 warnings.simplefilter("always", AbstainWarning)
+                # prints each warning of the library once, and leaves all others to the function that was set before
                 warnings.showwarning = partial(_show_warning, warnings.showwarning, set())
                 return super().invoke(ctx)
         except click.ClickException as error:
-            vars(error)["message"] = escape_controls(error.message, keep="\n")  # it may quote a file's name
+            # It may quote a file's name. An assignment to `error.message`, which click declares final, fails mypy.
+            vars(error)["message"] = escape_controls(error.message, keep="\n")
             raise
         except (AbstainError, MemoryError) as error:
             print_error(error)

@@ -33,58 +33,72 @@ def measure_by_other_rule(log: Log, metric: str, level: float) -> NotesByOtherRu
 
     There are two rules, "last" (such answers are ranked last) and "left_out"; `log.rules.missing` is the one in use.
     Left out are answers that lack any of the confidences, so that all confidences are on the same rows. `metric` is one
-    of a ranking, `level` the confidence level. The verdict on two confidences changes if their difference is
-    significant by one rule only, or has the opposite sign. Both lists are empty where every answer has a confidence.
-    Rows in `log.scored` have a grade, or need none since there is no answer.
+    of a ranking, `level` the confidence level. One sentence has the metric of each confidence by the other rule, one
+    the verdicts on two confidences that change, if any does. Both lists are empty where every answer has a confidence.
     """
+    nothing_changes = NotesByOtherRule(area_sentences=[], verdict_sentences=[])
     if not log.has_confidence or not log.share_without_confidence:
-        return NotesByOtherRule([], [])
-    rule = str(log.rules.missing)  # "last" or "left_out"
+        return nothing_changes
+    rule = str(log.rules.missing)
     other_rule = _OTHER_RULE[rule]
     try:
-        other = _read_by_rule(log, other_rule)
-        table = abstain.evaluate(**other.arguments(), metrics=[metric], level=level, progress=False)
+        by_other_rule = _read_by_rule(log, other_rule)
+        table = abstain.evaluate(**by_other_rule.arguments(), metrics=[metric], level=level, progress=False)
     except AbstainError:  # no answer has all the confidences, for example
-        return NotesByOtherRule([], [])
+        return nothing_changes
     cells = ", ".join(
-        f"{display_name(entry.score)} {entry.cell.removesuffix(entry.mark)}"
+        f"{display_name(entry.score)} {entry.cell.removesuffix(entry.mark)}"  # without " t", the mark of ties
         for entry in table.entries
         if entry.group is None
     )
-    row_count = int(log.scored.sum())
-    rows = f"all {row_count:,} rows" if other.n == row_count else f"{other.n:,} of {row_count:,} rows"
-    areas = (
+    row_count = int(log.scored.sum())  # rows that have a grade, or need none since there is no answer
+    rows = f"{by_other_rule.n:,} of {row_count:,} rows"
+    if by_other_rule.n == row_count:
+        rows = f"all {row_count:,} rows"
+    area_sentence = (
         f"{by_name(metric).label} if answers without a confidence are {_MEANING[other_rule]} (--missing {other_rule}), "
         f"on {rows}: {cells}."
     )
-    if len(log.signals) == 1:
-        return NotesByOtherRule([areas], [])
+    if len(log.signals) == 1:  # there is no second confidence to compare it with
+        return NotesByOtherRule([area_sentence], verdict_sentences=[])
     try:
-        comparison = _compare_confidences(_read_by_rule(log, rule), metric, level)
-        other_comparison = _compare_confidences(other, metric, level)
+        comparisons = {
+            rule: _compare_confidences(_read_by_rule(log, rule), metric, level),
+            other_rule: _compare_confidences(by_other_rule, metric, level),
+        }
     except AbstainError:  # too few answers for a test
-        return NotesByOtherRule([areas], [])
-    changed = []
+        return NotesByOtherRule([area_sentence], verdict_sentences=[])
+    return NotesByOtherRule([area_sentence], _describe_changed_verdicts(comparisons))
+
+
+def _describe_changed_verdicts(comparisons: dict[str, Comparison]) -> list[str]:
+    """Return a sentence that lists the pairs of confidences whose verdict depends on the rule; none if no pair's does.
+
+    `comparisons` has two items: the rule in use for answers without a confidence ("last" or "left_out") and then the
+    other one, each with the comparison of the same confidences by that rule. A verdict changes if the difference of the
+    two confidences is significant by one rule only, or has the opposite sign.
+    """
+    (rule, comparison), (other_rule, other_comparison) = comparisons.items()
+    is_lower_better = comparison.lower_is_better
+    changes = []
     for pair in comparison.pairs:
         other_pair = other_comparison.pair(pair.a, pair.b)
-        is_lower_better = comparison.lower_is_better
+        # `find_better` returns the name of a confidence, or None
         if find_better(pair, is_lower_better) != find_better(other_pair, is_lower_better):
-            changed.append(
+            changes.append(
                 f"{display_name(pair.a)} against {display_name(pair.b)} "
                 f"({_MEANING[rule]}: {_describe(pair, is_lower_better)}; "
                 f"{_MEANING[other_rule]}: {_describe(other_pair, is_lower_better)})"
             )
-    if not changed:
-        return NotesByOtherRule([areas], [])
-    verdicts = (
-        f"{len(changed)} of {count_noun(len(comparison.pairs), 'verdict')} between confidences "
-        f"{'depends' if len(changed) == 1 else 'depend'} on how answers without a confidence count: "
-        f"{'; '.join(changed[:_MAX_LISTED])}"
+    if not changes:
+        return []
+    sentence = (
+        f"{len(changes)} of {count_noun(len(comparison.pairs), 'verdict')} between confidences "
+        f"{'depends' if len(changes) == 1 else 'depend'} on how answers without a confidence count: "
+        f"{'; '.join(changes[:_MAX_LISTED])}"
     )
-    hidden_count = len(changed) - _MAX_LISTED
-    return NotesByOtherRule(
-        [areas], [f"{verdicts} and {hidden_count} more." if hidden_count > 0 else f"{verdicts}."]
-    )
+    hidden_count = len(changes) - _MAX_LISTED
+    return [f"{sentence} and {hidden_count} more." if hidden_count > 0 else f"{sentence}."]
 
 
 def missing_confidence_notes(models: Sequence[Predictions], metric: str, level: float) -> list[str]:
@@ -94,7 +108,7 @@ def missing_confidence_notes(models: Sequence[Predictions], metric: str, level: 
     the sentences tell its metric by the other rule and the verdicts that change. For several, one sentence names the
     models of which a verdict changes. Empty for a learned confidence, which every answer has.
     """
-    by_model: dict[str, NotesByOtherRule] = {
+    notes_by_model: dict[str, NotesByOtherRule] = {
         display_name(model.name): measure_by_other_rule(model.log, metric, level)
         for model in models
         if model.log is not None and model.learned is None
@@ -102,10 +116,10 @@ def missing_confidence_notes(models: Sequence[Predictions], metric: str, level: 
     if len(models) == 1:
         return [
             sentence
-            for other in by_model.values()
-            for sentence in (*other.area_sentences, *other.verdict_sentences)
+            for notes in notes_by_model.values()
+            for sentence in (*notes.area_sentences, *notes.verdict_sentences)
         ]
-    changed_models = [name for name, other in by_model.items() if other.verdict_sentences]
+    changed_models = [name for name, notes in notes_by_model.items() if notes.verdict_sentences]
     if not changed_models:
         return []
     listed = ", ".join(changed_models[:_MAX_LISTED])

@@ -138,7 +138,9 @@ class DocumentedCommand(click.Command):
             value = ctx.params.get(parameter.name or "")
             if value and isinstance(parameter.type, OutputFile):
                 is_option = isinstance(parameter, click.Option)
-                flag = parameter.opts[-1] if is_option else str(parameter.metavar)  # the long one: --output of -o
+                flag = (
+                    parameter.opts[-1] if is_option else str(parameter.metavar)
+                )  # the long one: --output of -o
                 outputs[flag] = value
                 output_types[flag] = parameter.type
             elif value and isinstance(parameter.type, click.Path):

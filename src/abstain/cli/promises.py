@@ -102,22 +102,22 @@ def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) ->
     try:
         predictions = read_options.read(file)
     except DataError:  # perhaps no column is called loss, and the promises name the columns
-        if "loss" in read_options.columns:
+        if "loss" in read_options.columns:  # the user named the column, so that something else is wrong
             raise
         predictions = _read_with_loss(read_options, file, names[0])
     answered = predictions.without_abstentions()
-    answers = predicted_names(answered)
+    answers = predicted_names(answered)  # the predicted class of each sample, as text
     if answers is not None and set(names) <= set(answers):
         return PromiseColumns(answered, losses=None, among={name: answers == name for name in names})
-    if answered.has_class_scores:
+    if answered.has_class_scores:  # such a file has no columns of losses
         classes = ", ".join(map(str, sorted(set(answers))[:10])) if answers is not None else "none"
         raise file_error(
             file, f"the names in --risk must be classes that it predicts ({classes}), got {names}."
         )
     losses = {}
     for name in names:
-        column = _read_with_loss(read_options, file, name)
-        losses[name] = np.asarray(column.without_abstentions().loss)
+        with_loss = _read_with_loss(read_options, file, name)  # the same samples, in the same order
+        losses[name] = np.asarray(with_loss.without_abstentions().loss)
     return PromiseColumns(answered, losses=losses, among=None)
 
 

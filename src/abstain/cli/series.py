@@ -196,14 +196,16 @@ def _count_calibration_rows(
 ) -> tuple[int, int]:
     """Return about how many samples of the last look are calibration rows, and how many samples it has.
 
-    `result` is the series with that look, `previous` the series before it. With several promises, each counts.
+    `result` is the series with that look, `previous` the series before it, None where that look is the first. Both
+    numbers are summed over groups or promises, so that of several promises each counts every sample.
     """
 
     def count(series: Check | GroupChecks | None) -> np.ndarray:
+        # an empty `Check` counts nothing
         checks = list(series.checks.values()) if isinstance(series, GroupChecks) else [series or Check()]
         return np.array([[check.from_calibration, check.n] for check in checks]).sum(axis=0)
 
-    # both totals are over all looks so far, so what the last look added is their difference
+    # both counts are over all looks so far, so what the last look added is their difference
     from_calibration, n = count(result) - count(previous)
     return int(from_calibration), int(n)
 

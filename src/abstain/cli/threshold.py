@@ -286,12 +286,13 @@ def _find_labelled_rows(predictions: Predictions) -> np.ndarray:
 def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output: opt.Output) -> None:
     """Compare the confidences of a file without labels with those of a saved rule; an alarm is exit code 5.
 
-    Raises DataError if the rule does not fit the file, or has a threshold for each group.
+    `rule` is the file of the rule. Raises DataError if the rule does not fit the other file, or has a threshold for
+    each group.
     """
     saved_rule = load_rule(rule)
     if isinstance(saved_rule, GroupThresholds):
         raise DataError(f"{display_name(rule)}: a rule per group can be checked on data with labels only.")
-    # that of the first of several promises, which are all about the same confidences
+    # of several promises the first, since all have one threshold on the same confidences
     threshold_to_check = first_rule(saved_rule)
     predictions, _ = read_options.read_unlabelled(file)
     score = check_rule_fits(
@@ -392,6 +393,7 @@ def describe_plain_threshold(result: Any, score: str) -> str:
         return ""
     plain_values = []
     for rule in rules:
+        # "1 − 3e-09", for a probability that would round to 1, with the hyphen that a user can type
         value = key_text(score, float(rule.value or 0.0)).replace("−", "-")
         # With `lies_above` the threshold is the next floating-point number above a confidence that is rejected. Both
         # look the same in a few digits, so the words are "above". Otherwise the threshold is an accepted confidence.
@@ -632,8 +634,8 @@ def _note_groups_without_threshold(rule: GroupThresholds, predictions: Predictio
 def _list_groups(labels: Iterable[Any]) -> str:
     """The names of some groups, separated by commas; of many only the first ones."""
     names = [display_name(label) if label not in (None, "") else "(empty)" for label in labels]
-    more = f" and {len(names) - _GROUPS_LISTED} more" if len(names) > _GROUPS_LISTED else ""
-    return ", ".join(names[:_GROUPS_LISTED]) + more
+    hidden = f" and {len(names) - _GROUPS_LISTED} more" if len(names) > _GROUPS_LISTED else ""
+    return ", ".join(names[:_GROUPS_LISTED]) + hidden
 
 
 @click.command("decide", cls=opt.DocumentedCommand)
@@ -679,12 +681,12 @@ def decide(
         if rule_score is not None and predictions.has_class_scores:
             computed["prediction"] = predictions.likeliest_classes()
             computed[rule_score] = scores.display(rule_score, confidence)
-        known = predictions if is_known.all() else predictions.rows(np.flatnonzero(is_known))
-        columns_of_known = rule_columns(known, rule_score)
+        rows_to_decide = predictions if is_known.all() else predictions.rows(np.flatnonzero(is_known))
+        columns_to_decide = rule_columns(rows_to_decide, rule_score)
         if isinstance(saved_rule, GroupThresholds):
-            columns_of_known["groups"] = known.group_labels()
+            columns_to_decide["groups"] = rows_to_decide.group_labels()
         accepted = np.zeros(predictions.n, dtype=bool)
-        accepted[is_known] = saved_rule.accepts(**columns_of_known)
+        accepted[is_known] = saved_rule.accepts(**columns_to_decide)
     has_confidence = np.isfinite(confidence) & (confidence > NO_CONFIDENCE)
     is_noted = _check_scale(rule, saved_rule, predictions, confidence)
     if not is_noted and not isinstance(saved_rule, GroupThresholds):

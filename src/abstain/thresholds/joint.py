@@ -316,8 +316,8 @@ class JointThreshold(JointRule, Stored):
         )
 
     def _promise_of(self, name: Any) -> str:
-        """State one promise in a few words."""
-        target = self.promises[name].target
+        """State the promise called `name`, a predicted class or the user's name for a loss, in a few words."""
+        target = self.promises[name].target  # the largest risk that it allows
         if self.by_class:
             return (
                 f"the error rate of the accepted that are predicted as class {name} is at most {target:.4g}"
