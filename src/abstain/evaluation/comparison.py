@@ -184,10 +184,10 @@ def compare(
         raise InputError("compare: takes `anytime=True` for the same samples only, got paired=False.")
     compared_metric = by_name(metric)
     if not compared_metric.is_smooth:
-        compared = ", ".join(known.name for known in METRICS.values() if known.is_smooth)
+        smooth_metrics = ", ".join(candidate.name for candidate in METRICS.values() if candidate.is_smooth)
         raise InputError(
             f"compare: {compared_metric.name} has no influence function, so there is no paired test of it. Use one of "
-            f"{compared}; `abstain.evaluate` gives {compared_metric.name} with its interval."
+            f"{smooth_metrics}; `abstain.evaluate` gives {compared_metric.name} with its interval."
         )
     loss_name = "own losses"
     if labels is not None:
@@ -196,8 +196,8 @@ def compare(
             raise InputError(f"compare: {compared_metric.name} needs a 0/1 loss, got {losses!r}.")
     if models is not None and probs is not None:
         names = [
-            f" ({', '.join(map(str, given))})" if isinstance(given, Mapping) else ""
-            for given in (models, probs)
+            f" ({', '.join(map(str, outputs_by_name))})" if isinstance(outputs_by_name, Mapping) else ""
+            for outputs_by_name in (models, probs)
         ]
         raise InputError(
             f"compare: takes models{names[0]} or `probs=`{names[1]}, one of them, got both. Turn the logits into "

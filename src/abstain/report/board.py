@@ -165,12 +165,12 @@ def _drop_shared_endings(names: Sequence[str]) -> dict[str, str]:
     >>> list(_drop_shared_endings(["a / logit_confidence", "a / stated_confidence"]).values())
     ['a / logit', 'a / stated']
     """
+    # (model, " / ", confidence); ("", "", name) for a name of another form
     parts = {name: name.rpartition(_CONFIDENCE_SEPARATOR) for name in names}
     words_of_confidences = [confidence.split("_") for _, separator, confidence in parts.values() if separator]
     has_other_names = len(words_of_confidences) < len(names)
-    has_one_confidence = (
-        len(set(map(tuple, words_of_confidences))) < 2
-    )  # its whole name would be the shared ending
+    # the whole name of the only confidence would be the shared ending
+    has_one_confidence = len(set(map(tuple, words_of_confidences))) < 2
     if has_other_names or has_one_confidence:
         return {name: name for name in names}
     shared_count = 0  # words at the end of every confidence; the first word of each stays
@@ -316,6 +316,7 @@ def _numbers_of_log(log: Log, ranked_answers: _RankedAnswers | None) -> dict[str
     error = None
     if ranked_answers is not None:
         with suppress(AbstainError):  # too few answers, or confidences that are no probabilities
+            # `root` is the root mean square of the gaps between confidence and accuracy
             error = calibration_error(1 - ranked_answers.losses, ranked_answers.confidence).root.estimate
     return {_CALIBRATION_COLUMN: error, **numbers}
 
@@ -343,26 +344,26 @@ def _graded_content(
         )
     shown_metrics: dict[str, AnswerMetric] = {}
     for answers in answers_of_model.values():
-        for shown in metrics_for_answers(answers):
-            shown_metrics.setdefault(shown.key, shown)
-    shown_metrics.pop(metric.key, None)
+        for column_metric in metrics_for_answers(answers):
+            shown_metrics.setdefault(column_metric.key, column_metric)
+    shown_metrics.pop(metric.key, None)  # the metric of the ranking has a column already
     columns: dict[str, dict[str, float | None]] = {}
     groups: dict[str, dict[str, float | Interval | None]] = {}
     for name, (predictions, _) in models.items():
         answers = answers_of_model[name]
-        for shown in shown_metrics.values():
+        for column_metric in shown_metrics.values():
             # values are shares: the page multiplies those of a column whose title ends in "%" by 100
-            title = f"{shown.label} %" if shown.range == (0.0, 1.0) else shown.label
-            columns.setdefault(title, {})[name] = _value_if_defined(shown, answers)
+            title = f"{column_metric.label} %" if column_metric.range == (0.0, 1.0) else column_metric.label
+            columns.setdefault(title, {})[name] = _value_if_defined(column_metric, answers)
         labels = predictions.group_labels()
         for group in () if labels is None else np.unique(labels):
             rows = labels == group
             clusters = None if predictions.clusters is None else predictions.clusters[rows]
-            in_group: float | Interval | None = None
+            group_interval: float | Interval | None = None
             with suppress(AbstainError):  # a group of one question, for example, has no interval
                 estimated = estimate_from_answers("board", metric, answers.select(rows), clusters)
-                in_group = estimated.interval(comparison.level)
-            groups.setdefault(str(group), {})[name] = in_group
+                group_interval = estimated.interval(comparison.level)
+            groups.setdefault(str(group), {})[name] = group_interval
     return {"curves": {}, "columns": columns, "groups": groups}
 
 

@@ -121,15 +121,15 @@ def save_cascade_page(rule: Cascade, path: str | Path, **options: Any) -> None:
 
 def describe_cascade(rule: Cascade) -> str:
     """One sentence: for at most this risk, who is asked, at which cost, promised with which confidence."""
-    asked = f"at most {risk_text(rule.target, rule.zero_one)} " + ("errors" if rule.zero_one else "mean loss")
+    limit = f"at most {risk_text(rule.target, rule.zero_one)} " + ("errors" if rule.zero_one else "mean loss")
     of_whom = " of the models" if rule.promise == "answered" else " of all answers"
     if not rule.feasible:
-        return f"{asked[0].upper()}{asked[1:]}{of_whom} cannot be promised with these data."
+        return f"{limit[0].upper()}{limit[1:]}{of_whom} cannot be promised with these data."
     names = [*rule.stages_in_use, f"a {PERSON}"]
     order = f"ask {names[0]}" if len(names) > 1 else "leave everything to a person"
     order += "".join(f", then {name}" for name in names[1:])
     confidence = f"{100 * (1 - rule.delta):.4g}%"
-    return f"For {asked}{of_whom}: {order}. The risk is promised with {confidence} confidence."
+    return f"For {limit}{of_whom}: {order}. The risk is promised with {confidence} confidence."
 
 
 def _describe_costs(rule: Cascade) -> str:

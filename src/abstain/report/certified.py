@@ -144,14 +144,14 @@ def certify_steps(
         return CertifiedSteps(
             rules=(), start=0, reason=_without_function(error), answered_share=answered_share
         )
-    shown = [
+    rules_by_risk = [
         rule
         for risk, rule in sorted(rule_of_risk.items())
         if risk == asked_risk or not _says_less(rule, rule_of_risk.values())
     ]
     return CertifiedSteps(
-        rules=tuple(shown),
-        start=_find_index_shown_first(shown, asked_risk),
+        rules=tuple(rules_by_risk),
+        start=_find_index_shown_first(rules_by_risk, asked_risk),
         reason="",
         answered_share=answered_share,
     )
@@ -168,24 +168,25 @@ def _says_less(rule: Threshold, rules: Any) -> bool:
     That is a rule that accepts all at a smaller risk, or one that has no threshold at a larger risk.
     """
     if _accepts_all(rule):
-        return any(_accepts_all(other) and other.target < rule.target for other in rules)
-    return not rule.feasible and any(not other.feasible and other.target > rule.target for other in rules)
+        return any(_accepts_all(rival) and rival.target < rule.target for rival in rules)
+    return not rule.feasible and any(not rival.feasible and rival.target > rule.target for rival in rules)
 
 
 def _find_index_shown_first(rules: Sequence[Threshold], asked_risk: float | None) -> int:
     """Return the index of the rule that a page shows first; 0 if there is no rule.
 
-    `rules` are by rising risk. The one for the risk that the user asks for is taken, whether it can be promised or not
-    (None: none was asked for); otherwise the promised rule with the largest risk of at most 5% that does not accept
-    everything; otherwise that with the smallest risk that can be promised.
+    `rules` are by rising risk; a rule is feasible if its risk can be promised. The one for `asked_risk`, the user's, is
+    taken, whether it can be promised or not (None: the user asked for no risk); otherwise the promised rule with the
+    largest risk of at most 5% that does not accept everything; otherwise that with the smallest risk that can be
+    promised.
     """
     feasible = [index for index, rule in enumerate(rules) if rule.feasible]
     at_usual_risk = [
         index for index in feasible if rules[index].target <= USUAL_RISK and not _accepts_all(rules[index])
     ]
-    asked = [index for index, rule in enumerate(rules) if rule.target == asked_risk]
-    if asked:
-        return asked[0]
+    for_asked_risk = [index for index, rule in enumerate(rules) if rule.target == asked_risk]
+    if for_asked_risk:
+        return for_asked_risk[0]
     if at_usual_risk:
         return at_usual_risk[-1]
     return feasible[0] if feasible else 0
@@ -194,8 +195,8 @@ def _find_index_shown_first(rules: Sequence[Threshold], asked_risk: float | None
 def _without_function(error: AbstainError) -> str:
     """The message of an error of `select_threshold` as a sentence, without the name of the function before it."""
     message = str(error)
-    head, colon, rest = message.partition(": ")
-    sentence = rest if colon and head.isidentifier() else message
+    function_name, colon, explanation = message.partition(": ")
+    sentence = explanation if colon and function_name.isidentifier() else message
     return sentence[:1].upper() + sentence[1:]
 
 
@@ -306,11 +307,13 @@ def describe_help(advice: Advice, n: int, clusters: int | None, *, is_zero_one: 
     """What would help where a risk cannot be promised: more labels, or another model; and what can be promised.
 
     `n` and `clusters` count the calibration samples and their clusters, None without clusters. `is_zero_one` says that
-    losses are errors.
+    losses are errors. `advice.unit`, "samples" or "clusters", is what `advice.samples` counts.
     """
     unit = "labelled cases" if advice.unit == "samples" else "clusters of labelled cases"
     count = n if advice.unit == "samples" else clusters
-    if advice.samples is not None:
+    if (
+        advice.samples is not None
+    ):  # about so many would be enough; None: `why_none` says why no number can be named
         needed = f"About {advice.samples:,} {unit} would be enough; there are {count:,} now."
         if advice.samples_coverage is not None:
             needed += f" They would let it answer about {share_text(advice.samples_coverage)} of the cases."
@@ -318,7 +321,9 @@ def describe_help(advice: Advice, n: int, clusters: int | None, *, is_zero_one: 
         needed = f"There are too few {unit} to tell how many would be enough; there are {count:,} now."
     else:
         needed = f"By what was seen, no number of {unit} would be enough: the model or its confidence has to improve."
-    if advice.risk is None:
+    if (
+        advice.risk is None
+    ):  # the smallest risk that can be promised; `coverage` is the share that is then accepted
         return f"{needed} No other risk can be promised with these data either."
     smallest = f"The smallest risk that can be promised here is {risk_text(advice.risk, is_zero_one)}"
     if advice.coverage == 1:
@@ -335,7 +340,7 @@ def risk_text(risk: float, is_zero_one: bool) -> str:
 
 
 def rule_texts(
-    steps: CertifiedSteps, predictions: Predictions, score: str, loss: str, command: str
+    certified: CertifiedSteps, predictions: Predictions, score: str, loss: str, command: str
 ) -> list[str]:
     """The JSON of each feasible rule, as `abstain threshold --save` writes it; "" for a risk that cannot be promised.
 
@@ -343,7 +348,7 @@ def rule_texts(
     """
     facts = origin_facts(predictions, score, loss, command)
     kind: Any = predictions.kind
-    return [rule.made_from(kind, **facts).to_json() if rule.feasible else "" for rule in steps.rules]
+    return [rule.made_from(kind, **facts).to_json() if rule.feasible else "" for rule in certified.rules]
 
 
 def origin_facts(predictions: Predictions, score: str, loss: str, command: str) -> dict[str, Any]:

@@ -57,8 +57,8 @@ def summary(content: Content) -> list[str]:
 def is_before_and_after(content: Content) -> bool:
     """True if the page shows a learned confidence next to the confidences of the same file."""
     first = content.models[0].predictions
-    others = [model.predictions for model in content.models[1:]]
-    return first.learned is not None and bool(others) and all(other.path == first.path for other in others)
+    paths_of_later_models = [model.predictions.path for model in content.models[1:]]
+    return first.learned is not None and set(paths_of_later_models) == {first.path}
 
 
 def _best_model(content: Content) -> ModelContent:
@@ -194,9 +194,11 @@ def _steps_table(model: ModelContent, is_shown: bool) -> str:
     # HTML; `risk_text` and `share_text` return numbers, which need no escape.
     rows: list[list[str | Cell]] = []
     for rule in model.certified.rules:
-        asked = Cell(risk_text(rule.target, model.zero_one), csv=(csv_number(rule.target),))
+        risk_limit = Cell(risk_text(rule.target, model.zero_one), csv=(csv_number(rule.target),))
         if not rule.feasible:
-            rows.append([asked, Cell("not possible", csv=("",)), Cell("–", csv=("",)), Cell("–", csv=("",))])
+            rows.append(
+                [risk_limit, Cell("not possible", csv=("",)), Cell("–", csv=("",)), Cell("–", csv=("",))]
+            )
             continue
         # the coverage of a rule is a share of the cases that the model answered at all
         share_of_all_cases = rule.coverage * model.certified.answered_share
@@ -206,7 +208,7 @@ def _steps_table(model: ModelContent, is_shown: bool) -> str:
             threshold = Cell(text(shown_threshold), csv=(csv_number(rule.value),))
         rows.append(
             [
-                asked,
+                risk_limit,
                 Cell(share_text(share_of_all_cases), csv=(csv_number(share_of_all_cases),)),
                 Cell(risk_text(rule.risk or 0.0, model.zero_one), csv=(csv_number(rule.risk),)),
                 threshold,

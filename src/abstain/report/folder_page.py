@@ -116,7 +116,7 @@ def _describe_winners(tasks: dict[str, list[FolderRow]]) -> str:
     first. What the other tasks have in common is said after that. `tasks` maps each task to its rows, one for each
     model.
     """
-    first_count: dict[str, int] = {}
+    first_count: dict[str, int] = {}  # by model: on how many tasks it is first
     decided_count = 0
     undecided_count = 0
     for task_rows in tasks.values():
@@ -136,12 +136,14 @@ def _describe_winners(tasks: dict[str, list[FolderRow]]) -> str:
         return "No task has two models that can be compared."
     sentences = []
     if decided_count:
-        most = max(first_count.values())
-        best = [model for model, count in first_count.items() if count == most]
+        largest_count = max(first_count.values())
+        best = [model for model, count in first_count.items() if count == largest_count]
         named = f"{len(best)} models" if len(best) > 3 else " and ".join(best)
         verb = "holds" if len(best) == 1 else "each hold"
         decided_tasks = count_noun(decided_count, "task")
-        sentences.append(f"{named} {verb} the first rank, alone or shared, on {most} of {decided_tasks}.")
+        sentences.append(
+            f"{named} {verb} the first rank, alone or shared, on {largest_count} of {decided_tasks}."
+        )
     if undecided_count:
         where = f"On {count_noun(undecided_count, 'other task')},"
         if not decided_count:
@@ -150,8 +152,8 @@ def _describe_winners(tasks: dict[str, list[FolderRow]]) -> str:
     unranked_count = len(tasks) - ranked_count
     if unranked_count and decided_count:
         verb = "has" if unranked_count == 1 else "have"
-        others = count_noun(unranked_count, "other task")
-        sentences.append(f"{others} {verb} no two models that can be compared.")
+        unranked_tasks = count_noun(unranked_count, "other task")
+        sentences.append(f"{unranked_tasks} {verb} no two models that can be compared.")
     return " ".join(sentences)
 
 

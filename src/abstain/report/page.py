@@ -455,9 +455,9 @@ def _scores_by_model(content: Content, line_keys: Sequence[str], html_names: Seq
     parts_by_model = []
     for index, model in enumerate(content.models):
         tables = "".join(f"<div>{scores_table(model, loss)}</div>" for loss in model.evaluation.losses)
-        # what the metrics mean is said once, beside the first model
-        beside = f'<div class="narrow">{glossary(content)}</div>' if index == 0 else ""
-        model_part = f'<div class="tables">{tables}{beside}</div>{undefined_list(model)}'
+        # what the metrics mean is said once, to the right of the first model
+        glossary_part = f'<div class="narrow">{glossary(content)}</div>' if index == 0 else ""
+        model_part = f'<div class="tables">{tables}{glossary_part}</div>{undefined_list(model)}'
         if len(content.models) > 1:
             open_attribute = " open" if index == 0 else ""
             heading = f"{line_keys[index]} {html_names[index]}"

@@ -305,14 +305,14 @@ def make_breakdown(
         numbers["low"].append(_round_four(low[worst_listed]))
         numbers["high"].append(_round_four(high[worst_listed]))
         for name, first in (("unlisted", GROUPS_SHOWN), ("folded", GROUPS_UNFOLDED)):
-            others = worst[first:]
-            mass = float(accepted_mass[others].sum())
+            summed_groups = worst[first:]
+            mass = float(accepted_mass[summed_groups].sum())
             numbers[name].append(
                 GroupSum(
-                    samples=int(group_sizes[others].sum()),
-                    accepted=int(accepted[others].sum()),
-                    loss=float(accepted_loss[others].sum()),
-                    risk=unit * float(weighted_loss[others].sum()) / mass if mass else None,
+                    samples=int(group_sizes[summed_groups].sum()),
+                    accepted=int(accepted[summed_groups].sum()),
+                    loss=float(accepted_loss[summed_groups].sum()),
+                    risk=unit * float(weighted_loss[summed_groups].sum()) / mass if mass else None,
                 )
             )
     ever_listed = np.unique(listed)
@@ -379,7 +379,8 @@ class _ClusterSums:
         `risk` is the mean loss of each group, nan where none of its samples is accepted: its sum of squares is nan too.
         A part is the samples that are both in one group and in one cluster.
         """
-        mass, loss = self.sums  # of each part: weight and weighted loss of its accepted samples
+        # two rows with one entry per part: weight and weighted loss of its accepted samples
+        mass, loss = self.sums
         deviation = loss - mass * risk[self.group_of_part]
         by_group = partial(np.bincount, self.group_of_part, minlength=self.group_count)
         # clusters with accepted samples, in each group; C / (C - 1) makes the sum of squares an unbiased variance
