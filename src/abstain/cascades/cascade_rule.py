@@ -194,8 +194,9 @@ class Cascade(Promised):
         `saved_as` is the name of the file with the rule. `risks` says what each promise's risk was on the calibration
         data, `guarantee` what is promised (None: nothing), and `asked_for` the largest risks. `origins` holds by stage
         its calibration file and the command that was run, as far as they were stated; `scores` by stage the name of its
-        confidence score, where it has one. `clusters` is the number of calibration clusters, `largest` the samples of
-        the largest; both None without clusters.
+        confidence score, where it has one. `shares` holds by stage, and then for the person, the share of the samples
+        that it answers. `clusters` is the number of calibration clusters, `largest` the samples of the largest; both
+        None without clusters.
         """
         rule = [f"- Who answers: {self.rule}."]
         if self.feasible:
@@ -214,8 +215,9 @@ class Cascade(Promised):
         if self.promise == "system":  # the promise includes the person's answers
             _person_cost, person_loss = self.person
             assumptions.append(f"- The person's mean loss is {person_loss:g}, as was stated.")
-        apply = ("--apply", saved_as, "--csv", "-o", "who.csv")
-        check = ("--check", saved_as, "--state", "series.json")
+        # of `abstain cascade`, after the later files and how they are read
+        apply_options = ("--apply", saved_as, "--csv", "-o", "who.csv")
+        check_options = ("--check", saved_as, "--state", "series.json")
         return RecordParts(
             title="Decision record: which model answers, and when a person does",
             rule=rule,
@@ -225,8 +227,8 @@ class Cascade(Promised):
             voids=list_void_conditions(
                 self.clusters, ", ".join(self.scores.values()) or "the confidences here", "models"
             ),
-            decide=later_command(self.names, self.origins, action=apply, has_truth=False),
-            check=later_command(self.names, self.origins, action=check, has_truth=True),
+            decide=later_command(self.names, self.origins, action=apply_options, has_truth=False),
+            check=later_command(self.names, self.origins, action=check_options, has_truth=True),
             delta=self.delta,
             would_help=[] if self.feasible else list_advice({NO_GROUP: self}),
         )
@@ -243,6 +245,7 @@ class Cascade(Promised):
         lines = []
         for name in self.names:
             origin = self.origins.get(name, Origin(kind="confidence", score=self.scores.get(name)))
+            # `learned_name` is None unless the stage was calibrated with a learned confidence
             score = origin.score or self.cuts[name].learned_name or "confidences of the user's own"
             facts = [score]
             if origin.data:
@@ -297,13 +300,13 @@ class Cascade(Promised):
         (('a',), ['a'])
         """
         columns = {"confidence": confidences, "logits": logits, "probs": probs}
+        # by stage, in the order of the stages; raises unless these are the first ones of the cascade
         read = self._read_stages(columns, abstained, scores, units)
-        # index of the stage that answers each sample; the number of stages given where none of them answers
+        # index of the stage that answers each sample; the number of stages in `read` where none of them answers
         answering = self._find_answering_stage(read)
-        stages_given = tuple(read)  # the first ones: this was checked
-        later_stages = [name for name in self.stages_in_use if name not in stages_given]
+        later_stages = [name for name in self.stages_in_use if name not in read]
         next_to_ask = later_stages[0] if later_stages else PERSON
-        return np.asarray([*stages_given, next_to_ask])[answering]
+        return np.asarray([*read, next_to_ask])[answering]
 
     def check(
         self,
@@ -378,8 +381,9 @@ class Cascade(Promised):
         Compared are the samples of these row numbers that reach the stage, with the calibration samples that did. A
         stage that none of them reaches is left out. `later.answering` is the index of the stage that answers each
         sample, the number of stages for the person. `references` holds, by stage in use, some calibration confidences
-        and how many samples lie at or above each; `cuts` compares later confidences with them. `largest` is the size of
-        the largest calibration cluster, None without clusters.
+        and how many samples lie at or above each; `cuts` compares later confidences with them. A sample without an
+        answer of the stage lies below all of them, and counts among `m` and `reference.n` alone. `largest` is the size
+        of the largest calibration cluster, None without clusters.
         """
         p_values = []
         for stage, name in enumerate(self.names):
@@ -404,8 +408,10 @@ class Cascade(Promised):
     ) -> LaterAnswers:
         """Find who answers each later sample, from what the user gave to `check`, whose arguments these are.
 
-        In the result, `answering` is the index of the stage that answers each sample, the number of stages for the
-        person.
+        `stages` holds by stage (loss, confidence), where the confidence may be {"logits": ...} or {"probs": ...};
+        `abstained`, by stage, a mask of the samples without an answer; `scores`, by stage, the learned confidence of
+        stages that were calibrated with one; `units` is "plain" or "key". In the result, `answering` is the index of
+        the stage that answers each sample, the number of stages for the person. Losses are not checked.
 
         Raises InputError if a stage is missing or unknown or is not (loss, confidence), ShapeError if the confidences
         of the stages differ in length.
@@ -432,7 +438,8 @@ class Cascade(Promised):
         answering = self._find_answering_stage(read)
         return LaterAnswers(
             answering=answering,
-            stages_left=len(self.names) - answering,  # 0: the person answers
+            # how many stages there are from the one that answers to the end; 0: the person answers
+            stages_left=len(self.names) - answering,
             losses=stage_losses,
             columns=columns,
             confidences=read,
@@ -469,12 +476,15 @@ class Cascade(Promised):
         The result serves for checks of later samples alone. These do not read the table of candidates and the coverage
         interval, which say nothing here. `method="ltt"` means that the promise is about the mean loss of the accepted
         samples. The cut states float64 and no ties, so that these whole numbers are compared exactly; `rejected` is not
-        read then. In the reference, confidences must fall; counts may repeat, as after a stage that answers nothing.
+        read then. In the reference, each of these confidences stands with the number of calibration samples at or above
+        it; confidences must fall, and counts may repeat, as after a stage that answers nothing. Without thresholds
+        nothing is certified: the value is None, and a check refuses such a rule.
         """
         # of calibration samples, in the order in which the answerers are asked; n times a share is a whole number
         answered_so_far = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
         # in the same order: K for the first, 0 for the person
         stages_left = np.arange(len(self.names), -1, -1.0)
+        # False for the first stages if they answer nothing: the reference begins at the largest confidence that occurs
         has_samples = answered_so_far > 0
         value = 0.0 if self.promise == "system" else 1.0
         # what a cascade and a threshold have in common: target, delta, n, coverage, risk, guarantee, ...
@@ -527,7 +537,8 @@ class Cascade(Promised):
         """
         check_choice("Cascade", "stage", name, self.names)  # raises for an unknown stage
         columns = {"confidence": confidence, "logits": logits, "probs": probs, "units": units, "score": score}
-        return self._accepted_by(name, self._read_stage(name, columns, abstained))
+        confidences = self._read_stage(name, columns, abstained)  # NaN where the stage gives no answer
+        return self._accepted_by(name, confidences)
 
     def _accepted_by(self, name: str, confidences: CheckedConfidences) -> np.ndarray:
         """Return True for each sample that this stage answers, by its confidences (NaN: no answer)."""
@@ -539,10 +550,10 @@ class Cascade(Promised):
     ) -> CheckedConfidences:
         """Read the confidences of later samples at one stage; NaN where it gives no answer.
 
-        `columns` holds one of "confidence", "logits" and "probs", and perhaps "units" ("plain" or "key") and "score".
-        `abstained` marks samples without an answer. Raises InputError for numbers that cannot be those of the stage,
-        ShapeError unless `abstained` has one mark per sample. `cuts` knows by stage the score, the unit and the
-        precision of the calibration confidences.
+        `columns` holds an array as "confidence", "logits" or "probs" (the others may be None), and perhaps "units"
+        ("plain" or "key") and "score". `abstained` marks samples without an answer; None: no marks. Raises InputError
+        for numbers that cannot be those of the stage, ShapeError unless `abstained` has one mark per sample. `cuts`
+        knows by stage the score, the unit and the precision of the calibration confidences.
         """
         title = f"Cascade: stage {name!r}"
         confidences = self.cuts[name].read(title, **columns)  # raises if they cannot be those of this stage
@@ -615,13 +626,17 @@ class Cascade(Promised):
         """Return each rule that a stored cascade must keep, as the message to show, and whether it keeps it.
 
         `references` holds by stage in use some calibration confidences, falling, and how many samples lie at or above
-        each. `clusters` is the number of calibration clusters, `largest` the samples of the largest; both None without
-        clusters. Later rules look up every stage by name, so they are left out if a stage is missing.
+        each. `origins` holds by stage where its calibration data came from, where that was stated. A promise about some
+        answers only has their number in `counted_answers`, all others None. `group_count` is the number of groups in
+        which the promise holds, None without groups. `clusters` is the number of calibration clusters, `largest` the
+        samples of the largest; both None without clusters. Later rules look up every stage by name, so they are left
+        out if a stage is missing.
         """
         least_loss, largest_loss = self.bounded  # the bounds of the losses
         feasible = self.feasible
         # {True} or {False} if these fields are given together, as they must be
         has_promise_field = {value is not None for value in (self.risk, self.risk_upper, self.guarantee)}
+        # by stage; None for each if no cascade keeps the promise
         thresholds = self.thresholds or dict.fromkeys(self.names)
         is_by_stage = tuple(self.cuts) == self.names and tuple(thresholds) == self.names
         if not is_by_stage or tuple(self.shares) != (*self.names, PERSON):
@@ -652,6 +667,7 @@ class Cascade(Promised):
             ),
             "`coverage` must be the share of the stages.": abs(self.coverage + self.shares[PERSON] - 1)
             < 1e-9,
+            # a cut holds the lowest accepted and the highest rejected confidence: its threshold must lie between them
             "`cuts` must be those of `thresholds`.": all(
                 cut.is_consistent(value_of_cut[name]) for name, cut in self.cuts.items()
             ),
@@ -672,6 +688,7 @@ class Cascade(Promised):
 
         `alternatives` is None unless a single stage was chosen where there are several. `grid` is the number of
         thresholds tried at each stage, None if as many were tried as asked for. `person` is (cost, loss), as stated.
+        All costs are per sample; `cost` is that of this cascade, with the person's part in it.
         """
         sentences = []
         if not self.feasible:
@@ -728,20 +745,22 @@ def state_guarantee(
 ) -> str:
     """Write the sentence that states what a cascade promises.
 
-    `risk` is on the user's scale, and `error_rate` says whether to call it an error rate or a mean loss.
-    `is_about_some` says that the promise is about some answers only. `group_count` is None without groups, `largest`,
-    the size of the largest cluster, None without clusters. Stored cascades are checked by writing the sentence again,
-    so changing a word makes them unreadable. `delta` is the probability with which the promise may fail.
+    `risk` is on the user's scale, and `error_rate` says whether to call it an error rate or a mean loss. `promise` is
+    "answered" (about what the stages answer) or "system" (about all answers). `is_about_some` says that the promise is
+    about some of these answers only. `group_count` is None without groups, `largest`, the size of the largest cluster,
+    None without clusters. Stored cascades are checked by writing the sentence again, so changing a word makes them
+    unreadable. `delta` is the probability with which the promise may fail.
     """
     whose = "what the stages answer"
-    if promise == "system":  # otherwise it is "answered"
+    if promise == "system":
         whose = "all answers, the person's with the error stated,"
-    where = " that it is about" if is_about_some else ""
-    where += "" if group_count is None else f", in each of {group_count} groups,"
+    which = " that it is about" if is_about_some else ""
+    which += "" if group_count is None else f", in each of {group_count} groups,"
+    # such as "independent draws from one population"
     drawn = state_draws(largest)
     return (
         f"With probability at least {1 - delta:.4g} over the {n} calibration samples, the "
-        f"{'error rate' if error_rate else 'mean loss'} of {whose}{where} is at most {risk:.4g}, calibration and "
+        f"{'error rate' if error_rate else 'mean loss'} of {whose}{which} is at most {risk:.4g}, calibration and "
         f"later data being {drawn}. Nothing is promised about the cost."
     )
 
