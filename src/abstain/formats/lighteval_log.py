@@ -23,7 +23,7 @@ from abstain.formats.safety import Limits
 
 _METRICS_PREFIXES = ("metric.", "metrics.")  # structs of metrics, in current and in older versions
 # Lists with the log-likelihood of each option, in current and in older versions.
-_LOGLIKELIHOOD_LISTS = ("model_response.logprobs", "predictions", "pred_logits")
+_LOGLIKELIHOOD_COLUMNS = ("model_response.logprobs", "predictions", "pred_logits")
 _RIGHT_OPTION_COLUMNS = ("doc.gold_index", "gold_index")
 _TASK_IN_NAME = re.compile(r"details_(.+)_\d{4}-\d\d-\d\dT")
 
@@ -47,12 +47,14 @@ def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
     the opened file: its columns by name, with their types.
     """
     names = [name for name in source.columns if name.startswith(_METRICS_PREFIXES)]
+    # name of a metric without the prefix -> one number per row
     metrics = {name.partition(".")[2]: _load_numbers(source, name) for name in names}
     row_count = next(iter(source.columns.values())).shape[0]
+    # for each row the log-likelihoods of its options, or None
     loglikelihoods = _load_loglikelihoods(source, limits) or [None] * row_count
     rows: list[Row] = []
     for index, row_loglikelihoods in enumerate(loglikelihoods):
-        row: Row = {"question": str(index)}
+        row: Row = {"question": str(index)}  # details hold no id of a question
         for name, values in metrics.items():
             number = float_or_none(values[index])
             row[name] = None if number is None or np.isnan(number) else number
@@ -94,15 +96,14 @@ def _load_numbers(source: OpenedTable, name: str) -> list[Any]:
 def _load_loglikelihoods(source: OpenedTable, limits: Limits) -> list[list[float] | None] | None:
     """Return the log-likelihoods of the options of each row; None where the task has no options.
 
-    A task of multiple choice has a column with the number of the right option and an accuracy among its metrics.
-    `source` is the opened file: its columns by name, with their types. `limits` bounds the memory and the number of
-    columns that a file may take.
+    A task of multiple choice has a column with the number of the right option and an accuracy among its metrics. A row
+    may be None too. DataError where the column needs more memory than `limits` allow.
     """
-    has_gold = any(name in source.columns for name in _RIGHT_OPTION_COLUMNS)
+    has_right_option = any(name in source.columns for name in _RIGHT_OPTION_COLUMNS)
     has_accuracy = any("acc" in name for name in source.columns if name.startswith(_METRICS_PREFIXES))
-    if not has_gold or not has_accuracy:
+    if not has_right_option or not has_accuracy:
         return None
-    for name in _LOGLIKELIHOOD_LISTS:  # the names of current and of older files
+    for name in _LOGLIKELIHOOD_COLUMNS:  # the names of current and of older files
         # Arrow's name of the type, such as list<element: double>
         kind = source.columns[name].kind if name in source.columns else ""
         is_list = kind.startswith(("list<", "large_list<"))

@@ -58,14 +58,15 @@ def _samples_by_task(content: Any) -> dict[str, list[Any]]:
 
 
 def read_results_with_samples(path: Path, content: Any, load_json: LoadJson) -> LogContent:
-    """Read the samples of every task of a results file; the column "task" says of which. DataError as for samples.
+    """Read the samples of every task of a results file: one row per sample, whose column "task" names the task.
 
-    `content` is a parsed JSON value.
+    `content` is the parsed file, and `load_json` loads another JSON file of the run. DataError where a sample has no
+    doc_id.
     """
-    samples = _samples_by_task(content)
+    records_by_task = _samples_by_task(content)
     records: list[Any] = []  # those of all tasks, one task after the other
     tasks: list[str] = []  # of each record
-    for task, task_records in samples.items():
+    for task, task_records in records_by_task.items():
         records += task_records
         tasks += [task] * len(task_records)
     # one row per record, in the order of the records; the facts say what the columns of the rows mean
@@ -73,7 +74,7 @@ def read_results_with_samples(path: Path, content: Any, load_json: LoadJson) -> 
     for row, task in zip(rows, tasks, strict=True):
         row["task"] = task
     model = text_or_none(get_nested(content, "model_name")) or ""
-    if len(samples) == 1:
+    if len(records_by_task) == 1:
         return LogContent(rows, replace(facts, task=tasks[0], model=model))
     return LogContent(
         rows, replace(facts, column_of_role={**facts.column_of_role, "task": "task"}, task="", model=model)
@@ -88,14 +89,15 @@ def is_lm_eval_write_out(content: Any) -> bool:
 def _write_outs_by_task(content: Any) -> dict[str, list[Any]]:
     """Return the records that versions before 0.4 wrote, by task ("" where the file is that of one task).
 
-    `content` is a parsed JSON value.
+    `content` is the parsed file: a list of records, or {"write_out_info": {task: list of records}}. Entries that are no
+    such lists are left out, so that the result is empty for any other file.
     """
-    parts = get_nested(content, "write_out_info")
-    if not isinstance(parts, dict):
-        parts = {"": content}
+    lists_by_task = get_nested(content, "write_out_info")
+    if not isinstance(lists_by_task, dict):
+        lists_by_task = {"": content}
     return {
         str(task): records
-        for task, records in parts.items()
+        for task, records in lists_by_task.items()
         if isinstance(records, list)
         and get_nested(records, 0, "doc_id") is not None
         and get_nested(records, 0, "logit_0") is not None
@@ -107,14 +109,12 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
 
     Where `truth` is the number of an option, the log-likelihoods of all options are known and give confidences;
     otherwise `logit_0` is the reply, or the log-likelihood of the right answer, which is no confidence. DataError where
-    a record has no doc_id. `load_json` is not used. `content` is a parsed JSON value.
-
-    The facts list the confidences of options for every file; those that no row has are not offered.
+    a record has no doc_id. `content` is the parsed file; `load_json`, which all readers of logs take, is not used.
     """
-    parts = _write_outs_by_task(content)
+    records_by_task = _write_outs_by_task(content)  # the task is "" where the file does not name it
     rows: list[Row] = []
     metric_names: dict[str, None] = {}  # a set that keeps the order of the records
-    for task, records in parts.items():
+    for task, records in records_by_task.items():
         for index, record in enumerate(records):
             question = text_or_none(get_nested(record, "doc_id"))
             if question is None:
@@ -125,24 +125,27 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
                 if name not in ("doc_id", "truth") and not re.fullmatch(r"(prompt|logit)_\d+", name)
             }
             metric_names |= dict.fromkeys(name for name, score in scores.items() if score is not None)
-            rows.append({"question": question, "task": task, **scores, **_read_write_out_reply(record)})
+            # the confidences of a multiple-choice record, or its reply as "answer"
+            reply_columns = _read_write_out_reply(record)
+            rows.append({"question": question, "task": task, **scores, **reply_columns})
     correctness_columns = names_of_columns_from_0_to_1(rows, list(metric_names))
     column_of_role = {
         **assign_correct_role(correctness_columns, prefer=("acc", "exact_match", "em")),
         "question": "question",
     }
-    if len(parts) > 1:
+    has_several_tasks = len(records_by_task) > 1
+    if has_several_tasks:
         column_of_role["task"] = "task"
     match = re.fullmatch(r"(.+)_write_out_info", path.name.partition(".")[0])
     facts = LogFacts(
         tool="lm-evaluation-harness",
         column_of_role=column_of_role,
         possible_correctness_columns=correctness_columns,
-        possible_confidence_columns=OPTION_CONFIDENCES,
+        possible_confidence_columns=OPTION_CONFIDENCES,  # those that no row has are taken out later
         # `acc_norm` judges the option that is best by normalised log-likelihoods. These confidences are of the option
         # that is best by plain ones, so they are not offered with `acc_norm`.
         excluded_confidences_by_correctness={"acc_norm": OPTION_CONFIDENCES},
-        task="" if len(parts) > 1 else next(iter(parts)) or (match[1] if match else ""),
+        task="" if has_several_tasks else next(iter(records_by_task)) or (match[1] if match else ""),
     )
     return LogContent(rows, facts)
 
@@ -276,8 +279,8 @@ def _read_reply(record: Row) -> Row:
 
     A reply that is empty, or that the filter marked as [invalid], is not an answer.
     """
-    reply = record.get("filtered_resps")
-    for _ in range(3):  # the reply lies in up to three nested lists
+    reply = record.get("filtered_resps")  # a text in nested lists
+    for _ in range(3):  # the harness writes up to three lists around it
         if isinstance(reply, list) and reply:
             reply = reply[0]
     answer = reply if isinstance(reply, str) else None
@@ -288,6 +291,7 @@ def _read_reply(record: Row) -> Row:
 def _reply_agreement(record: Row) -> Row:
     """Return {"agreement": share of the most frequent among several replies to one prompt}.
 
+    `record["resps"]` holds the list of replies to each of the record's prompts, of which a generation task has one.
     Empty where there are fewer than two replies, or where one of them is not text.
     """
     replies = get_nested(record, "resps", 0)
@@ -306,16 +310,18 @@ def _find_options(record: Row) -> list[ScoredOption] | None:
     right answer. `record["filtered_resps"]` holds [log-likelihood, is greedy] for each text, and
     `record["arguments"]["gen_args_<index>"]` the prompt (arg_0) and the text (arg_1), where the log has them.
     """
-    pairs = record.get("filtered_resps") or [None]
+    pairs = record.get("filtered_resps") or [None]  # without any, there is no scored text
     if not isinstance(pairs, list) or not all(map(_is_scored_text, pairs)):
         return None
     options = []
     for index, (loglikelihood, _is_greedy) in enumerate(pairs):
         request = get_nested(record, "arguments", f"gen_args_{index}")
         has_no_prompt = get_nested(request, "arg_0") == ""
-        if index and has_no_prompt:  # scored for the mutual information; it is not an option
+        # After the options, a task may score each without the prompt, for the mutual information: no further options.
+        if index > 0 and has_no_prompt:
             continue
         text = get_nested(request, "arg_1")
+        # in characters, without the blank before an option; 0 where the log does not hold the text
         length = len(text.removeprefix(" ")) if isinstance(text, str) else 0
         options.append(ScoredOption(float(loglikelihood), length))
     return options
@@ -357,6 +363,7 @@ def _load_results(path: Path, load_json: LoadJson) -> _ResultsFile:
     for results_path in sorted(path.parent.glob(f"*{timestamp[0]}.json")):
         if not results_path.is_file() or results_path.name.startswith("samples_"):
             continue
+        # It says the model and the number of documents, which the samples can do without: errors are ignored.
         try:
             return _ResultsFile(name=results_path.name, content=load_json(results_path))
         except (DataError, ValueError, RecursionError):  # not a results file

@@ -148,17 +148,15 @@ class LoadedColumns:
         """Check class scores with their labels, and return them as keyword arguments of `Predictions`.
 
         `kind` is "logits" or "probs"; values of that role and of "labels" must be loaded. Rounded probabilities are
-        divided by their sums. The result also has the columns of single samples (groups, weights, ...), which
-        `sample_fields` collects. DataError where shapes, class names or values do not fit together, or where a column
-        of right and wrong contradicts the labels. `values_by_role` maps roles ("labels", ...) to loaded columns.
+        divided by their sums. Labels are class numbers (NaN for an empty cell) or one-hot rows. The result also has the
+        columns of single samples (groups, weights, ...), which `sample_fields` collects. DataError where shapes, class
+        names or values do not fit together, or where a column of right and wrong contradicts the labels.
+        `values_by_role` maps roles ("labels", ...) to loaded columns.
         """
         scores = self.load_class_scores(kind)
         if scores.ndim != 2:
-            hint = (
-                " For an ensemble use `abstain.evaluation.expected_aurc` in Python."
-                if scores.ndim == 3
-                else ""
-            )
+            is_ensemble = scores.ndim == 3
+            hint = " For an ensemble use `abstain.evaluation.expected_aurc` in Python." if is_ensemble else ""
             raise self.error(f"the {kind} must have shape (samples, classes), got {scores.shape}.{hint}")
         n, class_count = scores.shape
         if n == 0:
@@ -170,14 +168,13 @@ class LoadedColumns:
         labels = self.labels_as_class_numbers()
         if len(labels) != n:
             raise self.error(f"the labels must have {n} rows like the {kind}, got {len(labels)}.")
-        if labels.ndim == 1 and {"correct", "error"} & self.values_by_role.keys():
-            # Where several classes tie for the largest score, the file's predictions may be any of them.
-            has_one_maximum = (scores == scores.max(axis=1, keepdims=True)).sum(axis=1) == 1
-            self.refuse_contradicted_correctness(
-                is_wrong=scores.argmax(axis=1) != labels, is_known=has_one_maximum
-            )
-        if labels.ndim == 1:
-            self.warn_if_never_wrong(np.where(has_value(labels), scores.argmax(axis=1) != labels, np.nan))
+        if labels.ndim == 1:  # class numbers, and not one-hot rows
+            is_wrong = scores.argmax(axis=1) != labels
+            if {"correct", "error"} & self.values_by_role.keys():
+                # Where several classes tie for the largest score, the file's predictions may be any of them.
+                has_one_maximum = (scores == scores.max(axis=1, keepdims=True)).sum(axis=1) == 1
+                self.refuse_contradicted_correctness(is_wrong=is_wrong, is_known=has_one_maximum)
+            self.warn_if_never_wrong(np.where(has_value(labels), is_wrong, np.nan))
         if kind == "probs":
             scores = self.normalise_rounded(scores)
         return {"n": n, kind: scores, "labels": labels, "classes": self.classes, **self.sample_fields(n)}
@@ -275,29 +272,39 @@ class LoadedColumns:
             return probs
         tolerance = _rounding_tolerance(probs) if self.tolerance is None else self.tolerance
         if largest_deviation > tolerance:
-            worst_row = int(np.argmax(np.abs(row_sums - 1)))
-            hint = ""
-            if largest_deviation <= 0.5:  # further off, they are no rounded probabilities
-                hint = f"; if they are rounded, allow it: --tolerance {_round_up(largest_deviation)}"
-            columns = ""
-            remedy = ""
-            names = self.roles["probs"].names
-            if len(names) > 1:
-                listed = ", ".join(f"`{display_name(name)}`" for name in names[:MAX_LISTED_NAMES])
-                columns = f" ({listed}{', ...' if len(names) > MAX_LISTED_NAMES else ''})"
-                if "probs" not in self.stated_roles:
-                    remedy = " If one of the columns is the confidence, name it: -c confidence=NAME."
-            raise self.error(
-                f"each row of probabilities{columns} must sum to one, got {float(row_sums[worst_row, 0]):.6g} in row "
-                f"{worst_row + 1:,}. If they are logits, say so: -c logits=NAME, or --as logits for an array without a "
-                f"name{hint}.{remedy}"
-            )
+            raise self.error(self.explain_row_sums(row_sums[:, 0]))
         message = (
             f"{display_name(self.source.path)}: rows of probabilities were divided by their sums, which are off by up "
             f"to {largest_deviation:.2g} (rounded numbers?)."
         )
         warnings.warn(message, AbstainWarning, stacklevel=_CALLER_OF_READ_PREDICTIONS)
         return np.asarray(probs / row_sums)
+
+    def explain_row_sums(self, row_sums: np.ndarray) -> str:
+        """Return the message for probabilities whose sums, one per row, are too far from one, with what to state.
+
+        It shows the sum that is farthest from one, and the columns where there is one per class. `roles` maps each role
+        to the names of its columns; where the user did not name those of "probs" (`stated_roles`), their names did.
+        """
+        deviations = np.abs(row_sums - 1)
+        worst_row = int(np.argmax(deviations))
+        largest_deviation = float(deviations[worst_row])
+        hint = ""
+        if largest_deviation <= 0.5:  # farther off, they are no rounded probabilities
+            hint = f"; if they are rounded, allow it: --tolerance {_round_up(largest_deviation)}"
+        columns = ""
+        remedy = ""
+        names = self.roles["probs"].names
+        if len(names) > 1:
+            listed = ", ".join(f"`{display_name(name)}`" for name in names[:MAX_LISTED_NAMES])
+            columns = f" ({listed}{', ...' if len(names) > MAX_LISTED_NAMES else ''})"
+            if "probs" not in self.stated_roles:
+                remedy = " If one of the columns is the confidence, name it: -c confidence=NAME."
+        return (
+            f"each row of probabilities{columns} must sum to one, got {float(row_sums[worst_row]):.6g} in row "
+            f"{worst_row + 1:,}. If they are logits, say so: -c logits=NAME, or --as logits for an array without a "
+            f"name{hint}.{remedy}"
+        )
 
     def refuse_contradicted_correctness(
         self, is_wrong: np.ndarray, is_known: np.ndarray | bool = True
@@ -357,7 +364,7 @@ class LoadedColumns:
         if "confidence" not in self.values_by_role:
             raise UncertainError(self.explain_missing(), self.source)
         losses = self.find_losses()
-        loss = losses.loss
+        loss = losses.loss  # NaN where a cell is empty
         confidence = self.require_numbers("confidence")
         if confidence.ndim != 1 or loss.ndim != 1:
             raise self.error(f"needs one confidence per row, got shape {confidence.shape}.")
@@ -443,6 +450,8 @@ class LoadedColumns:
         """
         labels = self.values_by_role.get("labels")
         prediction = self.values_by_role.get("prediction")
+        # Comparable are words with words, and numbers with numbers. Others matter only where nothing else gives losses:
+        # `zero_one_loss` refuses them below.
         if labels is not None and prediction is not None and _are_comparable(labels, prediction):
             label_loss = self.zero_one_loss(labels, prediction)
             self.refuse_contradicted_correctness(is_wrong=label_loss == 1, is_known=~np.isnan(label_loss))
@@ -646,7 +655,9 @@ class LoadedColumns:
         """
         values = self.values_by_role[role]
         if isinstance(values, TextValues):
-            if role == "confidence":
+            if (
+                role == "confidence"
+            ):  # some answers may lack one; the other roles must have a number in each row
                 numbers = numbers_with_missing_marks_or_none(values, self.source.format)
                 if numbers is not None:
                     return numbers

@@ -73,17 +73,23 @@ def split_by_column(source: OpenedTable, name: str) -> dict[str, OpenedTable]:
             f"has no column `{display_name(name)}` to divide it by; it has {source.list_columns()}.", source
         )
     texts = source.columns[name].as_texts()
-    for title, column in source.columns.items():
+    for other_name, column in source.columns.items():
         if column.shape[0] != len(texts):
             raise file_error(
                 source.path,
-                f"`{display_name(title)}` must have {len(texts):,} rows like `{display_name(name)}`.",
+                f"`{display_name(other_name)}` must have {len(texts):,} rows like `{display_name(name)}`.",
             )
-    columns = {title: replace(column, load=cache(column.load)) for title, column in source.columns.items()}
+    # A part selects its rows when one of its columns is loaded; the cache is shared by all parts.
+    cached_columns = {
+        column_name: replace(column, load=cache(column.load))
+        for column_name, column in source.columns.items()
+    }
     parts = {}
     for value in dict.fromkeys(texts.tolist()):
         row_numbers = np.flatnonzero(texts == value)
-        part_columns = {title: column.rows(row_numbers) for title, column in columns.items()}
+        part_columns = {
+            column_name: column.rows(row_numbers) for column_name, column in cached_columns.items()
+        }
         parts[str(value)] = replace(source, columns=part_columns)
     return parts
 
@@ -128,7 +134,7 @@ def _walk(file_or_folder: Path) -> Iterator[Path]:
 def read_log_folder(
     files_and_folders: Iterable[str | Path],
     open_file: Callable[[Path], OpenedTable],
-    make: Callable[[OpenedTable], Log],
+    make_log: Callable[[OpenedTable], Log],
 ) -> LogFolder:
     """Read all logs of folders: one `RunLog` for each model and task, in which repeated runs are epochs.
 
@@ -138,7 +144,7 @@ def read_log_folder(
         Folders, and files.
     open_file : callable
         Opens a file.
-    make : callable
+    make_log : callable
         Makes the log of an opened file, or of a part of it.
 
     Returns
@@ -147,20 +153,21 @@ def read_log_folder(
         Files that are no logs, logs that cannot be read, and copies of another file of the same model and task are
         listed with the reason; none of them is an error.
     """
-    runs_by_name: dict[tuple[str, str], list[_ReadRun]] = {}  # by task and model
+    # by task and model: one `_ReadRun` (task, model, log, notes) from each file
+    runs_by_name: dict[tuple[str, str], list[_ReadRun]] = {}
     unread: dict[str, str] = {}
     paths = find_log_files(files_and_folders)
-    copy_of = _find_copies(paths)
+    copy_of = _find_copies(paths)  # file -> the first file with the same content
     names_by_path: dict[Path, list[tuple[str, str]]] = {}  # task and model of each log that was read
     for path in paths:
         try:
-            read_runs = _read_file(path, open_file, make)
+            read_runs = _read_file(path, open_file, make_log)
             names_by_path[path] = [(read_run.task, read_run.model) for read_run in read_runs]
-            first_path = copy_of.get(path)
+            first_path = copy_of.get(path)  # None where the file is no copy
             if first_path is not None and names_by_path.get(first_path) == names_by_path[path]:
                 unread[str(path)] = f"{path}: has the same content as {first_path}, which is counted once."
                 continue
-            if first_path in names_by_path:
+            if first_path is not None and first_path in names_by_path:
                 # Its task or model is another one, such as by the name of its folder: both files count.
                 note = f"{path.name} has the same content as {first_path}."
                 read_runs = [read_run._replace(notes=(*read_run.notes, note)) for read_run in read_runs]
@@ -186,21 +193,22 @@ def read_log_folder(
 def _find_copies(paths: Sequence[Path]) -> dict[Path, Path]:
     """Return file -> the first file with the same content, for each file that is not itself the first.
 
-    Only files of one size are read. The scores of HELM runs are left out: what tells runs apart is in other files.
+    Only files of one size are read. The score files of HELM runs are left out: runs with equal scores may be of other
+    models, which other files of their folders say.
     """
     paths_by_size: dict[int, list[Path]] = {}
     for path in paths:
         if path.name != INSTANCES_FILE and path.is_file():
             paths_by_size.setdefault(path.stat().st_size, []).append(path)
     copy_of = {}
-    for same_size in paths_by_size.values():
-        if len(same_size) < 2:
+    for paths_of_size in paths_by_size.values():
+        if len(paths_of_size) < 2:
             continue
-        first_by_content: dict[str, Path] = {}
-        for path in same_size:
+        first_path_of_digest: dict[str, Path] = {}
+        for path in paths_of_size:
             with path.open("rb") as stream:
-                content = hashlib.file_digest(stream, "sha256").hexdigest()
-            first_path = first_by_content.setdefault(content, path)
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            first_path = first_path_of_digest.setdefault(digest, path)
             if first_path != path:
                 copy_of[path] = first_path
     return copy_of
@@ -221,7 +229,7 @@ class _ReadRun(NamedTuple):
 
 
 def _read_file(
-    path: Path, open_file: Callable[[Path], OpenedTable], make: Callable[[OpenedTable], Log]
+    path: Path, open_file: Callable[[Path], OpenedTable], make_log: Callable[[OpenedTable], Log]
 ) -> list[_ReadRun]:
     """Return the logs of one file: of each task and of each model that it holds.
 
@@ -239,8 +247,8 @@ def _read_file(
     is_helm_run = path.name == INSTANCES_FILE
     file_name = path.absolute().parent.name if is_helm_run else model_name(path)
     for part_model, part in parts.items():
-        log = make(part)
-        _check_losses_of_answers(log)
+        log = make_log(part)
+        _check_losses_from_0_to_1(log)
         name = part_model or file_name
         if log.task is None:  # no column of tasks: one task, which the log may name
             read_runs.append(_ReadRun(task=source.facts.task, model=name, log=log, notes=notes))
@@ -253,7 +261,7 @@ def _read_file(
     return read_runs
 
 
-def _check_losses_of_answers(log: Log) -> None:
+def _check_losses_from_0_to_1(log: Log) -> None:
     """Raise DataError where a loss lies outside 0 (right) to 1 (wrong): folders are compared by accuracy."""
     losses = log.losses_with_unanswered_wrong(log.scored)
     if losses.size and not (losses.min() >= 0 and losses.max() <= 1):
@@ -289,7 +297,7 @@ def join_runs(logs: Sequence[Log]) -> Log:
     """
     if len(logs) == 1:
         return logs[0]
-    first = logs[0]
+    first_log = logs[0]
     questions: list[str] = []
     for log in logs:
         numbers = [str(number) for number in range(1, log.n + 1)]
@@ -301,17 +309,17 @@ def join_runs(logs: Sequence[Log]) -> Log:
     }
     loss_names = {log.loss_name for log in logs}
     return Log(
-        path=first.path,
-        tool=first.tool,
+        path=first_log.path,
+        tool=first_log.tool,
         loss=np.concatenate([log.loss for log in logs]),
         answered=np.concatenate([log.answered for log in logs]),
         signals=signals,
         question=TextValues.of(questions),
         epoch=np.repeat(np.arange(1, len(logs) + 1), [log.n for log in logs]),
-        loss_name=first.loss_name if len(loss_names) == 1 else "partial_credit",
-        rules=first.rules,
-        column_of_role=first.column_of_role,
-        notes=first.notes,
+        loss_name=first_log.loss_name if len(loss_names) == 1 else "partial_credit",
+        rules=first_log.rules,
+        column_of_role=first_log.column_of_role,
+        notes=first_log.notes,
     )
 
 
@@ -323,7 +331,7 @@ def mean_correctness(log: Log) -> dict[str, float]:
     numbers = [str(number) for number in range(1, log.n + 1)]
     names = numbers if log.question is None else as_texts(log.question).tolist()
     values_by_question: dict[str, list[float]] = {}
-    scored = log.scored  # also rows without an answer, whose loss is 1
+    scored = log.scored  # a mask; rows without an answer are in it, with a loss of 1
     names_of_scored = np.array(names, dtype=object)[scored].tolist()
     correctness_of_scored = (1 - log.losses_with_unanswered_wrong(scored)).tolist()
     for name, correctness in zip(names_of_scored, correctness_of_scored):

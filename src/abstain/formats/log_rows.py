@@ -94,17 +94,19 @@ def confidences_of_options(options: list[ScoredOption], is_normalised: bool) -> 
 
     "softmax" is the largest probability, "margin" the largest log-likelihood less the second, "loglikelihood" the
     largest. "softmax_norm", from log-likelihoods per character, is added only with `is_normalised` (the record has a
-    normalised accuracy) and where all lengths are known. {"softmax": None} where a log-likelihood is not finite.
+    normalised accuracy) and where all lengths are known (an option's `length` in characters is 0 where it is not).
+    {"softmax": None} where a log-likelihood is not finite.
     """
     loglikelihoods = [option.loglikelihood for option in options]
     if not all(map(math.isfinite, loglikelihoods)):
         return {"softmax": None}  # the column exists, and this row has a gap in it
-    second, first = sorted(loglikelihoods)[-2:]
-    confidences = {"softmax": _largest_softmax(loglikelihoods), "margin": first - second}
+    second_largest, largest = sorted(loglikelihoods)[-2:]
+    # of a softmax over the options
+    confidences = {"softmax": _largest_softmax(loglikelihoods), "margin": largest - second_largest}
     if is_normalised and min(option.length for option in options) > 0:
         per_character = [option.loglikelihood / option.length for option in options]
         confidences["softmax_norm"] = _largest_softmax(per_character)
-    confidences["loglikelihood"] = first
+    confidences["loglikelihood"] = largest
     return confidences
 
 

@@ -59,9 +59,9 @@ is still ranked by the others.
 
 
 def find_fractions(name: str, numbers: np.ndarray, *, min_rows_to_judge: int = 1) -> str:
-    """Say that a confidence which is stated to hold percentages holds fractions; "" if it does not.
+    """Return a sentence where a confidence that is stated to hold percentages seems to hold fractions; otherwise "".
 
-    It does where at least `min_rows_to_judge` finite numbers are given, none exceeds 1, and not all are 0. The
+    It seems so where at least `min_rows_to_judge` of its numbers are finite, none exceeds 1, and not all are 0. The
     sentence, with the confidence's `name`, has no remedy: callers add theirs.
     """
     finite = numbers[np.isfinite(numbers)]
@@ -135,13 +135,13 @@ class Rules:
         confidence are "left_out" or ranked "last". With losses other than right and wrong (`loss_name` "loss"), an
         unanswered question is an abstention by default, whatever the purpose.
         """
-        defaults = dict(DEFAULTS[purpose])
+        defaults = dict(DEFAULTS[purpose])  # values of "unanswered" and "missing"
         if loss_name == "loss":
             defaults["unanswered"] = "abstained"
-        chosen: dict[str, Any] = {
+        defaults_that_apply: dict[str, Any] = {
             name: value for name, value in defaults.items() if getattr(self, name) is None
         }
-        return replace(self, **chosen)
+        return replace(self, **defaults_that_apply)
 
 
 @dataclass(frozen=True, repr=False)
@@ -278,9 +278,10 @@ class Log(Printable):
         Scored rows have a grade, or need none since there is no answer. Only for answers that are right, wrong or
         partly right (`is_graded`).
         """
-        rows = self.scored
+        rows = self.scored  # a mask
         attempted = self.answered[rows]
         return GradedAnswers(
+            # how right each answer is, from 0 to 1
             right=np.where(attempted, 1 - self.losses_with_unanswered_wrong(rows), 0.0),
             attempted=attempted,
             unanswerable=None if self.unanswerable is None else self.unanswerable[rows],
@@ -339,25 +340,26 @@ class Log(Printable):
             raise file_error(
                 self.path, "an unanswered question can count as wrong only where answers are right or wrong."
             )
-        rows = self.scored
+        rows = self.scored  # a mask of the rows that count
         if rules.missing != "last":
             rows = rows & (self._has_all_confidences() | ~self.answered)
-        measured_rows = rows if rules.unanswered == "wrong" else rows & self.answered
-        if not measured_rows.any():
+        # abstentions have no loss to be measured
+        rows_with_loss = rows if rules.unanswered == "wrong" else rows & self.answered
+        if not rows_with_loss.any():
             raise file_error(self.path, "no question has an answer with a score and a confidence.")
         ranked = {
             name: _rank_missing_last(signal, self.answered)[rows] for name, signal in self.signals.items()
         }
         fields: dict[str, Any] = {
             "n": int(rows.sum()),
-            "signals": ranked,  # missing ones have the lowest rank
+            "signals": ranked,  # confidences by name; missing ones have the lowest rank
             "gapped_signals": {  # missing ones are NaN
                 name: np.where(np.isfinite(signal), signal, np.nan)[rows]
                 for name, signal in self.signals.items()
             },
             "features": {name: numbers[rows] for name, numbers in self.features.items()},
             "categories": {name: texts[rows] for name, texts in self.categories.items()},
-            "confidence": next(iter(ranked.values())),
+            "confidence": next(iter(ranked.values())),  # the first ranks the answers
             "loss": self.losses_with_unanswered_wrong(rows),
             "loss_name": self.loss_name,
         }
@@ -375,7 +377,7 @@ class Log(Printable):
             fields["abstained"] = ~self.answered[rows]
         elif not self.answered[rows].all():
             fields["refused"] = ~self.answered[rows]
-        ids = self.row_ids()
+        ids = self.row_ids()  # a column, loaded only where files are put in one order
         if ids is not None:
             fields["ids"] = ids.rows(rows)
         return fields
