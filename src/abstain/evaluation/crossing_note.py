@@ -26,7 +26,8 @@ def describe_crossings(comparison: Comparison, by_low_coverage: Mapping[float, C
     comparison : Comparison
         By the area over all coverages.
     by_low_coverage : mapping
-        Comparisons of the same contestants by the area up to each coverage in `LOW_COVERAGES`, at `corrected_level`.
+        By each coverage in `LOW_COVERAGES`, a comparison of the same contestants by the area up to it, at a level that
+        is corrected for the number of these comparisons.
 
     Returns
     -------
@@ -38,6 +39,7 @@ def describe_crossings(comparison: Comparison, by_low_coverage: Mapping[float, C
         reversed_coverages = [
             coverage
             for coverage, comparison_at_low in by_low_coverage.items()
+            # `pair(a, b)` is a minus b, like `pair` itself
             if _are_opposite_and_significant(pair, comparison_at_low.pair(pair.a, pair.b))
         ]
         if reversed_coverages:

@@ -148,7 +148,7 @@ class ComparisonSeries(Stored, Notebook):
                 "ComparisonSeries: samples of the looks so far share clusters, those of this one do not. Give the "
                 "clusters of all samples at every look."
             )
-        if comparison.n < self.n:
+        if comparison.n < self.n:  # `self.n`: of the last look, 0 before the first
             raise InputError(
                 f"ComparisonSeries: a look must hold all samples so far, at least {self.n:,}, got {comparison.n:,}. "
                 f"Compare all of them, not only the new ones."
@@ -233,7 +233,7 @@ class ComparisonSeries(Stored, Notebook):
                     f"(difference {pair.difference:.3g} [{pair.low:.3g}, {pair.high:.3g}])"
                 )
                 continue
-            better = self._better(pair.a, pair.b)
+            better = self._better(pair.a, pair.b)  # at that look; later ones are not read
             worse = pair.b if better == pair.a else pair.a
             sample_count = self.looks[number - 1].n
             lines.append(

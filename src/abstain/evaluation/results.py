@@ -953,6 +953,7 @@ class Comparison(Stored):
             has none.
         """
         check_choice("Comparison.plot", "kind", kind, ("intervals", "differences", "curves"))
+        # `self[name]` is the contestant, and raises InputError for a name that is not there
         requested_names = set(self.names if names is None else [self[name].name for name in names])
         contestants = [contestant for contestant in self.contestants if contestant.name in requested_names]
         shown_names = [contestant.name for contestant in contestants]

@@ -156,6 +156,7 @@ def evaluation_of(
     """
     is_zero_one: dict[str, bool] = {}  # by loss: are the losses 0/1 in all groups?
     for (_, loss, _), evidence in evidence_by_key.items():
+        # 0/1 in the user's units; all items of one key have the same totals
         is_zero_one[loss] = is_zero_one.get(loss, True) and evidence[0].totals.is_right_or_wrong
     entries_by_key: dict[Key, list[Entry]] = {}
     for key, evidence in evidence_by_key.items():
@@ -199,7 +200,7 @@ def _make_evaluation(
             columns = [
                 entries_by_key[score, loss, group]
                 for score in scores
-                if (score, loss, group) in entries_by_key
+                if (score, loss, group) in entries_by_key  # an engine may have measured some pairs only
             ]
             for entries_of_metric in zip(*columns):
                 entries += entries_of_metric
@@ -344,6 +345,7 @@ def evaluate_blocks(
         kinds = _by_estimator(metrics_for(requested_metrics, blocks.zero_one))
         evidence[score, loss, None] = [evidence_of_blocks(blocks, kind, repetitions) for kind in kinds]
         rows = blocks.rows()  # sums over the samples down to each confidence, the highest first
+        # as many points as a figure shows
         curves.append((score, loss, thinned(score, rows.accepted_mass / rows.total_mass, rows.risk)))
         # blocks are in ascending order of confidence, so that the last one holds the ties at the top
         top_ties[score] = TopTies(score, tied=int(blocks.count[-1]), n=int(blocks.count.sum()))
@@ -662,6 +664,7 @@ def _check_samples(
         name: None if column is None else column[rows] for name, column in columns.items()
     }
     clusters = selected.pop("clusters")
+    # `vectors.losses` and `vectors.scores` hold one vector of the whole data by name
     any_loss = next(iter(vectors.losses.values()))[rows]
     any_confidence = next(iter(vectors.scores.values()))[rows]
     samples_by_loss = {}
@@ -671,7 +674,7 @@ def _check_samples(
             error_size = all_samples.samples_by_loss[name].error_size
         samples_by_loss[name] = gather(
             "evaluate",
-            "risk",  # any metric: it is replaced by each one that is measured
+            "risk",  # any metric without options: `samples.metric` is replaced by each one that is measured
             loss[rows],
             any_confidence,
             **selected,
@@ -887,9 +890,9 @@ def _rankings(
 ) -> Iterator[tuple[Any, Ranking]]:
     """The ranking of all samples (group None), then that of each group, taken from it without sorting again.
 
-    A ranking is an order of samples, most confident first, and where runs of equal confidence stop in it. `codes` holds
-    the place of each sample's group in `group_names`, with as many values as `confidence`. The order of a group refers
-    to its own samples, numbered from 0 in the order of the data.
+    A `Ranking` is an order of samples (indices, most confident first) and where runs of equal confidence stop in it
+    (`row_stops`). `codes` holds the place of each sample's group in `group_names`, with as many values as `confidence`.
+    The order of a group refers to its own samples, numbered from 0 in the order of the data.
     """
     ranking = rank_confidences(confidence)
     yield None, ranking
@@ -899,7 +902,8 @@ def _rankings(
     for rows in rows_of_groups(codes, len(group_names)):
         place_in_group[rows] = np.arange(len(rows))
     ranked_codes = codes[ranking.order]
-    # `places` are positions in the ranking of all samples, rising: the group's samples, most confident first
+    # `rows_of_groups` lists the indices of each code, rising: `places` are those of the group's samples in the ranking
+    # of all samples, so that they are most confident first
     for name, places in zip(group_names, rows_of_groups(ranked_codes, len(group_names))):
         order = ranking.order[places]
         group_ranking = rank_confidences(confidence, order)  # the order is known: nothing is sorted
@@ -998,7 +1002,7 @@ def gap_of_ties(accepted_mass: np.ndarray, accepted_loss: np.ndarray) -> float:
 
     Both arrays are cumulated over rows of distinct confidence, most confident first; masses are numbers of samples.
     A row of one sample adds the same to both areas, so such rows are left out (but for the first row, which is always
-    taken).
+    taken, so that the table is not empty).
     """
     tied_rows = [np.zeros(1, dtype=np.intp)]  # the first row
     for start in range(0, len(accepted_mass), CHUNK):  # in parts, to save memory
@@ -1014,7 +1018,7 @@ def gap_of_ties(accepted_mass: np.ndarray, accepted_loss: np.ndarray) -> float:
         loss=accepted_loss[tied] - loss_above,
         accepted_mass=accepted_mass[tied],
         accepted_loss=accepted_loss[tied],
-        total_mass=accepted_mass[-1:],
+        total_mass=accepted_mass[-1:],  # an array, like the others: `Rows` may be a batch of tables
         has_empty_rows=False,
     )
     # "threshold": equal confidences are accepted together; "expected": mean over all orders of equal ones
@@ -1039,7 +1043,7 @@ def _in_ranking_order(samples: CheckedSamples, ranking: Ranking) -> tuple[Checke
             ranked_by_confidence=RankedLoss(ranking, samples.answered_loss, samples.answered_weight)
         ), ranking
     order = ranking.order
-    # every sample was answered, so that columns of answered samples and of all samples have one entry per sample
+    # every sample was answered: columns of answered samples, like those of all, have one entry (or None) per sample
     fields = ["answered_loss", "answered_weight", "weights_of_all", "clusters"]
     if not samples.has_independent_samples:  # there are clusters
         fields.append("answered_confidence")
@@ -1101,8 +1105,8 @@ def _gather_evidence(
     evidence = []
     for request, request_parts in zip(requests, parts):
         # The area under the curve of the best order, all errors last, with which some metrics compare that area; areas
-        # of other kinds are compared with none. Of 0/1 losses with whole weights it follows from the risk; with
-        # relative weights there is no formula.
+        # of other kinds are compared with none. It is computed here for 0/1 losses with relative weights alone: with
+        # whole weights it follows from the risk, and areas of other losses do not come from evidence.
         best_area = None
         has_area_under_curve = any(isinstance(area, AreaUnderCurve) for area in request.areas)
         if samples.zero_one and not total.has_whole_weights and has_area_under_curve:

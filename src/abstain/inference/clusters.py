@@ -65,7 +65,8 @@ def cluster_codes(function: str, clusters: ArrayLike | None, n: int) -> np.ndarr
         codes = np.stack([np.unique(column, return_inverse=True)[1] for column in columns.T], axis=1)
         by_kind = split_two_way(codes)
         intersection_count = _cluster_count(by_kind.intersections)
-        if intersection_count == _cluster_count(by_kind.first):  # the first kind lies inside the second
+        # one intersection for each cluster of the first kind: each lies inside one of the second
+        if intersection_count == _cluster_count(by_kind.first):
             return by_kind.second
         if intersection_count == _cluster_count(by_kind.second):
             return by_kind.first

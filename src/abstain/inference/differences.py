@@ -768,6 +768,7 @@ def _sum_differences(
     sums_by_clustering = []
     for clustering in range(clustering_count):
         effects = np.stack([model.unit_effects[clustering] for model in models])  # shape (models, units)
+        # of each model; more than there are columns where units that do nothing were left out
         unit_counts = np.asarray([_unit_count(model, clustering) for model in models])
         sums_by_clustering.append(
             _sum_paired_differences(effects, effects * derivative[:, None], unit_counts, a, b)
@@ -784,6 +785,7 @@ def _sums_of_one_model(model: ComparedModel, scale_derivative: float) -> Differe
     """
     sums_by_clustering = []
     for clustering, effects in enumerate(model.unit_effects):  # one, or three with two kinds of clusters
+        # sums of squares and fourth powers: effects are centred, and units that do nothing count in the number alone
         variance = variance_of_effects(effects * scale_derivative, _unit_count(model, clustering))
         sums_by_clustering.append(
             DifferenceSums(
@@ -877,7 +879,7 @@ def _sum_paired_differences(
     squares_by_squares = squares @ squares.T
     sum_of_fourths = fourth_powers[i] + fourth_powers[j]
     fourth = sum_of_fourths - 4 * (cubes_by_x[i, j] + cubes_by_x[j, i]) + 6 * squares_by_squares[i, j]
-    # sums over units of (x_i - x_j)^2, from the products of all pairs of rows
+    # sums over units of (x_i - x_j)^2 for each pair, from the products of all pairs of rows; at least 0
     second = _squared_distances(x @ x.T, i, j)
     squared_error = _squared_distances(effects @ effects.T, i, j)
     # too few exact digits are left of a fourth power that is below 1e-6 of its terms

@@ -283,7 +283,9 @@ def _interval_at_any_time(
 def _check_method(metric: Metric, loss: np.ndarray, is_zero_one: bool, method: str | None) -> None:
     """Raise InputError for a `method` of `interval` that has no meaning for the metric and the losses.
 
-    None, the default method, is always right. `is_zero_one` says that all losses are 0 or one number.
+    None, the default method, is always right. `is_zero_one` says that all losses are 0 or one number. The methods are
+    scales ("log", "logit", "normal"), on which the interval by influences is symmetric, "jackknife", "bootstrap" and
+    "bca", whose correction may read influences, too.
     """
     if method is None:
         return
@@ -341,6 +343,7 @@ def _point_interval(samples: CheckedSamples, level: float) -> Interval:
     metric = samples.metric
     assert isinstance(metric, PointMetric)
     evidence = evidence_of_samples(samples)  # sums over the ranking, in which samples count as independent
+    # with clusters or strata, only its estimate is read, and limits are computed anew below
     interval = estimate_interval(metric, evidence, level=level)
     if samples.has_independent_samples:  # neither clusters nor strata
         return interval
@@ -377,14 +380,14 @@ def _cluster_effect(samples: CheckedSamples, coverage: float) -> float:
     """
     weight = samples.answered_weights_or_ones
     is_accepted = _find_cut(samples, weight, mass_at_cut=coverage * samples.total_mass).is_accepted
-    # 1.0 or 0.0 for each of all samples, so that a unit adds its accepted mass (over the total mass)
+    # 1.0 or 0.0 for each of all samples: the sum over a unit, with weights, is its accepted mass over the total mass
     is_accepted = samples.extend_to_all(is_accepted, for_abstained=0.0)
     # the same samples without their clusters and strata: one unit each
     sample_masses = effects_of_units(is_accepted, samples.as_independent_draws(), centred=False)
     square_sum = float(sample_masses @ sample_masses)
     cluster_effects = [1.0]
     # the samples as they are, or three versions with two kinds of clusters; the third one, with their intersections,
-    # never has the largest effect
+    # never has the largest effect, since an intersection is a part of a cluster of either kind
     for clustered in samples.by_each_clustering():
         cluster_masses = effects_of_units(is_accepted, clustered, centred=False)
         cluster_effects.append(float(cluster_masses @ cluster_masses) / square_sum)
@@ -432,9 +435,10 @@ def _find_cut(samples: CheckedSamples, counted_weight: np.ndarray, mass_at_cut: 
     """Cut the ranking of the answered samples where the sum of `counted_weight`, from the top, reaches `mass_at_cut`.
 
     `counted_weight` has one entry per answered sample in input order; samples that are not counted have 0. Samples of
-    equal confidence are on the same side of the cut, and of the ends of the window. The window around the cut holds the
-    samples that the cut may move across by chance: one standard error of the number accepted on either side, and at
-    least WINDOW_SAMPLES. The result marks the accepted samples (1.0, others 0.0) and those in the window.
+    equal confidence are on the same side of the cut, and of the ends of the window. The largest confidence is always
+    accepted, also at a mass of 0. The window around the cut holds the samples that the cut may move across by chance:
+    one standard error of the number accepted on either side, and at least WINDOW_SAMPLES. The result marks the accepted
+    samples (1.0, others 0.0) and those in the window.
     """
     confidence = samples.answered_confidence
     # indices of the answered samples, most confident first
@@ -652,8 +656,10 @@ def _with_shared_clusters(
     # one entry per sample of the call; samples of no group keep 0
     effects = np.zeros(len(clusters))  # what a sample does to the estimate of its group: w * influence / mass
     contributions = np.zeros(len(clusters))  # what its loss adds to that estimate
+    # losses were divided by the `error_size` of their group; where these differ, `mean_of_groups` is in the user's
+    # units
     uses_user_units = _have_different_units(parts)
-    for part in parts:
+    for part in parts:  # `part.rows` are the indices of its samples among those of the call
         influences = influences_of_samples("interval", part.samples)
         unit = part.samples.error_size if uses_user_units else 1.0
         independent = part.samples.as_independent_draws()
@@ -666,6 +672,7 @@ def _with_shared_clusters(
     for codes in [clusters] if clusters.ndim == 1 else split_two_way(clusters):
         cluster_effects = np.bincount(codes, effects) / group_count
         cluster_contributions = np.bincount(codes, contributions) / group_count
+        # enlarged, so that the sum of squares is an unbiased variance
         if strata is None:
             unbiased = unbiased_effects(cluster_effects)
         else:

@@ -228,7 +228,7 @@ def risk_limits(
     low, high = _limits_at_cut(cut, local_risks, weights, level, design_effect, cluster_effect)
     # standard error of the mass above the cut
     cut_error = np.sqrt(share * (1 - share) * weights.squared_weight_sum)
-    # more mass at one confidence than the cut can move, and more than a single sample
+    # tied: more mass at the confidence of the cut than the cut moves by chance, and than a single sample has
     mean_weight = weights.total_mass / weights.unit_count
     is_tied = cut.row_mass > np.maximum(cut_error, TIE_SAMPLES * mean_weight)
     if is_tied.any():
@@ -317,6 +317,7 @@ def _limits_at_cut(
     # sums over all samples of the squares, and of the fourth powers, of what each does to the risk
     squares = [_influence_power(2, cut, local_risk, weights) for local_risk in local_risks]
     fourth_powers = [_influence_power(4, cut, local_risk, weights) for local_risk in local_risks]
+    # with its degrees of freedom, which are those of samples: the design effect is taken as known
     variance = _variance_from_powers(
         design_effect * np.mean(squares, axis=0),
         design_effect**2 * np.mean(fourth_powers, axis=0),
@@ -358,6 +359,7 @@ def proportion_limits(
     is_extreme = np.abs(share - 0.5) > 0.5 - SUM_ROUNDING
     share = np.where(is_extreme, np.round(share), share)
     size = draws if draws_by_variance is None else draws_by_variance
+    # Jeffreys': half a draw is added to those that count and to those that do not
     beta_low, beta_high = few_draws.beta_limits(share, size, level, pseudo=0.5)
     largest_unseen = largest_unseen_share(draws, 1 - tail)  # a share this large may still be seen in no draw
     is_zero = share < SUM_ROUNDING
@@ -430,7 +432,7 @@ def coverage_limits(
     # as many samples of equal weight, divided by the design effect, would vary as much
     draws = weights.total_mass**2 / weights.squared_weight_sum / design_effect
     is_tied = limits.is_tied  # by cut: do many samples have its confidence?
-    # index of the last cut, ascending in coverage, at which the limit is within `risk`
+    # index of the last cut, ascending in coverage, at which the limit is within `risk`; None where it is at none
     last = _last_within(limits.high, risk)
     if last is None:  # no coverage is surely within the risk
         lower = 0.0

@@ -95,21 +95,23 @@ class _Share(NamedTuple):
         equivalent_draws = self.draws  # where there is no spread
         if math.sqrt(variance.variance) > SUM_ROUNDING:
             equivalent_draws = self.share * (1 - self.share) / variance.variance
-        # the variance between clusters is itself uncertain, which counts as fewer draws
+        # The variance between clusters is itself uncertain, which counts as fewer draws. Without clusters that of a
+        # share follows from the share, as limits of a proportion take it.
         if self.has_clusters:
             freedom = variance.degrees_of_freedom()
             quantile_ratio = student_quantile(math.inf, level) / student_quantile(freedom, level)
             equivalent_draws = equivalent_draws * float(quantile_ratio) ** 2
         low, high = proportion_limits(
             np.asarray(self.share),
-            draws=np.asarray(self.draws),
+            draws=np.asarray(self.draws),  # read where the share is 0 or 1
             level=level,
-            draws_by_variance=np.asarray(equivalent_draws),
+            draws_by_variance=np.asarray(equivalent_draws),  # read at other shares
         )
         one_sided_level = (1 + level) / 2  # leaves out as much as one of the two tails
         largest_unseen = float(largest_unseen_share(self.draws, one_sided_level))
         if self.share <= SUM_ROUNDING:
-            return float(low), _share_of_unseen(largest_unseen, self.relative_size_if_counted)
+            # the probability that questions which count occur, turned into their share of the sum of denominators
+        return float(low), _share_of_unseen(largest_unseen, self.relative_size_if_counted)
         if self.share >= 1 - SUM_ROUNDING:
             return 1 - _share_of_unseen(largest_unseen, self.relative_size_if_not), float(high)
         return float(low), float(high)
@@ -189,8 +191,8 @@ def _largest_ratio(metric: AnswerMetric, weights: dict[str, float]) -> _LargestR
     The result also has the largest denominators of a question with that ratio and of one with a smaller ratio: a bound
     on how much of the sum of denominators questions can make up that no answer in a sample shows (`_Share.limits`).
     """
-    possible = kinds_of_question()  # one question of each kind
-    denominators = possible.weighted_count(metric.denominator)
+    possible = kinds_of_question()  # graded answers, with one question of each kind
+    denominators = possible.weighted_count(metric.denominator)  # one entry per kind of question
     is_counted = denominators > 0
     denominators = denominators[is_counted]
     ratios = possible.weighted_count(weights)[is_counted] / denominators
@@ -289,7 +291,10 @@ class AnswerEstimate(NamedTuple):
         return max(low, smallest), min(high, largest)
 
     def _correlation(self) -> float:
-        """Correlation of gains and losses over units; where one has no spread, -1 if every question is one or other."""
+        """Correlation of gains and losses over units (questions or clusters), from -1 to 1; 0 where there is one alone.
+
+        Where one of them has no spread it is -1 if both shares add up to 1, so that what is no gain is a loss; else 0.
+        """
         if self.gains is None or self.losses is None:
             return 0.0
         gain_variance = _variance_of(self.gains.unit_effects).variance
@@ -390,7 +395,7 @@ def estimate_from_answers(
     clusterings: Clusterings = (codes,)  # (None,) without clusters
     if codes is not None and codes.ndim == 2:  # two kinds of clusters
         clusterings = split_two_way(codes)  # by the first kind, by the second and by their intersections
-    # clusters are numbered from 0; of two kinds, the one with fewer clusters counts
+    # codes are 0, 1, ...: the largest plus 1 is the number of clusters; of two kinds, the smaller number counts
     unit_count = question_count if codes is None else int(np.min(codes.max(axis=0))) + 1
     if unit_count < 2:
         raise InputError(

@@ -243,12 +243,12 @@ class CurveBand(_tables.Notebook):
         """Draw the curve and its band, and return the axes.
 
         Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen). `name` is
-        written beside the curve. `risk_scale="log"` is for risks that span decades.
+        written beside the curve, unless it is empty. `risk_scale="log"` is for risks that span decades.
         """
         axes: Any = _plots.make_axes(ax, size=size)
         title = _tables.escape_controls(name)
         curve = (title, self.coverage, self.risk)
-        # drawn around the curve of its name: of a band, `coverage`, `low` and `high` are read
+        # drawn around the curve of that name, an empty one too: of a band, `coverage`, `low` and `high` are read
         bands = {title: self}
         _plots.draw_curves(axes, [curve], "selective risk", bands=bands, risk_scale=risk_scale)
         return axes

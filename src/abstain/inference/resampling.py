@@ -75,8 +75,8 @@ def delete_each_unit(samples: CheckedSamples) -> Deletions:
     """Compute the metric, and its value without each independent unit (sample or cluster), one by one.
 
     The values are ordered by unit number. Units whose samples all abstained come last: the value without them is the
-    estimate. Values are in units of `samples.error_size`. Raises InputError for two kinds of clusters, and where all
-    this would take very long.
+    estimate. Strata are not read. Values are in units of `samples.error_size`. Raises InputError for two kinds of
+    clusters, and where all this would take very long.
     """
     check_one_kind("interval", samples.clusters, "the jackknife of a metric without an influence function")
     loss = samples.answered_loss
@@ -155,7 +155,7 @@ def jackknife(samples: CheckedSamples) -> EstimateSpread:
     `less_biased_estimate` is then the estimate. The result is in units of `samples.error_size`. Raises InputError where
     deletion would take very long.
     """
-    # the value of the metric without each unit; without clusters and strata there may be an exact formula, or None
+    # the value of the metric without each unit; None where there is no exact formula, as with clusters or strata
     deletions = delete_each_sample(samples) if samples.has_independent_samples else None
     if deletions is None and not samples.metric.is_smooth:  # there is no influence function
         deletions = delete_each_unit(samples)
@@ -232,6 +232,7 @@ def interval(
         n=samples.sample_count,
         centre="replicates",  # limits are quantiles of these, and not built around the estimate
     )
+    # for a metric that scales with the loss, `error_size` times the numbers; others are in the user's units already
     return in_loss_units(samples.metric, in_error_units, samples.error_size)
 
 
@@ -537,17 +538,21 @@ def _widen_for_few_errors(
     loss = samples.answered_loss[order].astype(np.float64) / largest_loss
     last_accepted = np.searchsorted(np.cumsum(weight), accepted_mass * (1 - SUM_ROUNDING))
     last_accepted = np.minimum(last_accepted, len(order) - 1)  # index into `order`, for each coverage
-    clusters_per_sample = samples.unit_count / samples.sample_count  # 1 without clusters
+    # draws per sample: a cluster is one draw; 1 without clusters
+    clusters_per_sample = samples.unit_count / samples.sample_count
+    # as many samples of equal weight as would vary like those accepted at each coverage, in draws
     draws = _effective_count(weight, last_accepted) * clusters_per_sample
-    # of errors or right samples accepted at each coverage, whichever are fewer
+    # the same of errors, or of right samples where these are fewer
     rarer_count = _effective_count(weight * loss, last_accepted) * clusters_per_sample
     if np.isin(loss, (0.0, 1.0)).all():
         right_count = _effective_count(weight * (1 - loss), last_accepted) * clusters_per_sample
         rarer_count = np.minimum(rarer_count, right_count)
     few_share = np.clip(2 - rarer_count / FEW, 0.0, 1.0)  # how much of the widening applies
     span = float(np.log(draws[-1] / draws[0]))  # in ln N, from the first coverage to the last
+    # so high that the limits hold at all coverages together with probability `level`
     level_at_one_coverage = pointwise_level(level, span, len(draws))
     proportion_low, proportion_high = proportion_limits(risk / largest_loss, draws, level_at_one_coverage)
+    # where the limits of the proportion lie outside the band, it moves towards them by `few_share` of the distance
     low = low - few_share * np.maximum(low - largest_loss * proportion_low, 0.0)
     high = high + few_share * np.maximum(largest_loss * proportion_high - high, 0.0)
     return low, high

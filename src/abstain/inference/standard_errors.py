@@ -445,6 +445,7 @@ def standard_error(
         options=options,
         repetitions=repetitions,
     )
+    # `measure` is in units of `samples.error_size`; `estimate_unit` is that size, or 1 for a metric without a unit
     return samples.estimate_unit * measure("standard_error", samples).spread.standard_error
 
 
@@ -455,10 +456,13 @@ class Measured(NamedTuple):
     sample: SampleSummary
 
     def in_user_units(self) -> Measured:
-        """The same in the user's units: losses, and the estimates, which scale with them, times `error_size`."""
+        """The same in the user's units: losses, and the estimate of a metric that scales with them, times `error_size`.
+
+        Counts of errors, right samples and draws have no unit.
+        """
         size = self.sample.error_size
         return Measured(
-            self.spread.scaled(size),
+            self.spread.scaled(size),  # the estimate by `size`, its variance by `size` squared
             self.sample._replace(
                 is_zero_one=False,  # losses of 0 and 1 are 0 and `size` now
                 risk=size * self.sample.risk,
@@ -766,6 +770,7 @@ def influences_of_samples(function: str, samples: CheckedSamples) -> SampleInflu
     influence function.
     """
     check_has_influence(function, samples.metric)
+    # the estimate, influences and rank weights of the answered samples, as if there were no others
     answered = sample_influences(
         samples.metric,
         samples.answered_loss,
