@@ -168,29 +168,35 @@ def _limits(bins: ProbabilityBins, plain: float, level: float) -> Limits:
     vary add the variance of :math:`d^2` over answers, divided by their number. So this tau fits the part of the
     variance that true gaps cause, and nu the mean where theta is 0. The limits are the theta at which an estimate as
     large as the one seen, or as small, has half the probability that `level` leaves. `level` is the two-sided
-    confidence level, such as 0.95.
-
-    Where all answers of a bin have the same gap, or no bin has a gap at all, this law has no spread or no scale. Then
-    the upper limit is that of a normal variable with variance v, and both limits allow for answers that were not drawn:
-    with probability `level` these are at most a share s of all, by the number of independent units (answers, or
-    clusters) in all bins. They may move the gap of a bin by s, if they are spread evenly over the bins and lie at the
-    other end of the scale: the share s of wrong answers where all are right, or of right ones where all are wrong. This
-    makes theta at most s^2 if it was smaller.
+    confidence level, such as 0.95. `bins` holds w (`share`), V (`gap_covariance`) and v (`mean_square_variance`).
     """
     # the mean of `plain` where theta is 0
     mean_without_gaps = float(bins.share @ np.diag(bins.gap_covariance))
-    # Every answer of a bin has the same gap, or the mean gap of every bin is 0, for which tau would be 0 / 0.
+    # Every answer of a bin has the same gap, so that nu is 0, or the mean gap of every bin is 0, so that tau is 0 / 0.
     if mean_without_gaps <= 0 or plain <= 0:
-        largest_unseen = float(largest_unseen_share(float(bins.unit_total), level))
-        normal_quantile = float(student_quantile(math.inf, level))  # two-sided
-        margin = normal_quantile * math.sqrt(bins.mean_square_variance)  # root of v
-        return 0.0, max(min(plain + margin, 1.0), largest_unseen**2)
+        return _limits_without_spread(bins, plain, level)
     tau = bins.mean_square_variance / (4 * plain)
     freedom = mean_without_gaps / tau
     tail = (1 - level) / 2
     low = tau * _noncentrality(plain / tau, freedom, 1 - tail)
     high = tau * _noncentrality(plain / tau, freedom, tail)
     return low, high
+
+
+def _limits_without_spread(bins: ProbabilityBins, plain: float, level: float) -> Limits:
+    """Limits of the squared calibration error where all answers of a bin have the same gap, or no bin has a gap.
+
+    The gap of a bin is its mean confidence less its accuracy; `plain` is the mean of squared gaps over all answers, and
+    `bins.mean_square_variance` the variance of that mean. The upper limit is that of a normal variable, and allows for
+    answers that were not drawn: with probability `level` these are at most a share s of all, by the number of
+    independent units (answers, or clusters) in all bins. They may move the gap of a bin by s, if they are spread evenly
+    over the bins and lie at the other end of the scale: the share s of wrong answers where all are right, or of right
+    ones where all are wrong. So the upper limit is at least s^2.
+    """
+    largest_unseen = float(largest_unseen_share(float(bins.unit_total), level))
+    normal_quantile = float(student_quantile(math.inf, level))  # two-sided
+    margin = normal_quantile * math.sqrt(bins.mean_square_variance)
+    return 0.0, max(min(plain + margin, 1.0), largest_unseen**2)
 
 
 def _noncentrality(value: float, freedom: float, probability: float) -> float:

@@ -177,6 +177,7 @@ def _merge_single_units(bin_of_answer: np.ndarray, cluster_of_answer: np.ndarray
         if not has_single_unit.any() or len(unit_count) == 1:
             return bin_of_answer
         lower = min(int(np.argmax(has_single_unit)), len(unit_count) - 2)  # of the two bins that become one
+        # bin `lower` + 1 becomes part of bin `lower`, and all later bins are numbered one less
         bin_of_answer = bin_of_answer - (bin_of_answer > lower)
 
 
