@@ -110,8 +110,8 @@ class _Share(NamedTuple):
         one_sided_level = (1 + level) / 2  # leaves out as much as one of the two tails
         largest_unseen = float(largest_unseen_share(self.draws, one_sided_level))
         if self.share <= SUM_ROUNDING:
-            # the probability that questions which count occur, turned into their share of the sum of denominators
-        return float(low), _share_of_unseen(largest_unseen, self.relative_size_if_counted)
+            # the probability of questions that count, turned into their share of the sum of denominators
+            return float(low), _share_of_unseen(largest_unseen, self.relative_size_if_counted)
         if self.share >= 1 - SUM_ROUNDING:
             return 1 - _share_of_unseen(largest_unseen, self.relative_size_if_not), float(high)
         return float(low), float(high)
