@@ -51,7 +51,8 @@ class SamplePlan(_tables.Notebook):
     def __repr__(self) -> str:
         """Say how many samples are needed for which interval, from what, and where too few errors are expected.
 
-        `self.expected_loss` is the total loss to expect in n samples, for 0/1 losses the number of errors.
+        `self.expected_loss` is the total loss to expect in n samples, for 0/1 losses the number of errors; it is above
+        0, since no plan is made without losses. `self.deviation` / sqrt(n) is the standard error of the metric.
         """
         note = ""
         if self.expected_loss < _ENOUGH_ERRORS:

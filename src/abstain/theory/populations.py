@@ -110,7 +110,9 @@ def _profile_from_pilot(name: str, loss: Array, confidence: Array) -> Profile:
 
 
 def _profile_from_steps(coverage: np.ndarray, generalised_risk: np.ndarray, pilot: Blocks | None) -> Profile:
-    """Make a profile that is constant between some of the coverages, which ascend.
+    """Make a profile, the expected loss as a function of q, that is constant between some of the coverages.
+
+    q is the share of the population that is more confident. Coverages ascend and are above 0.
 
     The steps end at coverages chosen evenly in coverage and, near 0, evenly in its logarithm. The height of a step is
     the mean loss of the samples between its ends. `generalised_risk` is the loss of accepted samples per sample, at
@@ -174,7 +176,8 @@ def make_panels(n: float, jumps: tuple[float, ...] = ()) -> Panels:
     """Make panels on (0, 1) for integrands that change on the scale 1/n, have logarithms at q = 0 and jump at `jumps`.
 
     Panels halve in width towards 0, down to about 2^-52 / n; below that the integral is left out. Every jump, a number
-    in (0, 1), is an end of a panel.
+    in (0, 1), is an end of a panel. Nodes `q` and their `weight` have shape (panels, nodes per panel), `half_width`
+    (panels, 1); `low` is the lower end of the first panel.
     """
     halvings = int(np.ceil(np.log2(max(n, 2)))) + 52
     edges = np.union1d(2.0 ** -np.arange(halvings, -1, -1.0), np.asarray(jumps, dtype=np.float64))
@@ -191,7 +194,7 @@ def make_panels(n: float, jumps: tuple[float, ...] = ()) -> Panels:
 
 @functools.lru_cache(maxsize=1)
 def _cumulation_matrix() -> np.ndarray:
-    r"""Return the matrix whose row i holds the weights of the integral from -1 to node i.
+    r"""Return the square matrix whose row i holds the weights of the integral from -1 to node i, of a panel on (-1, 1).
 
     The rule is exact for polynomials through the nodes. Expand a function in Legendre polynomials, whose coefficients
     are :math:`c_k = (k + 1/2) \sum_j w_j P_k(x_j) f(x_j)`, and integrate each polynomial from -1 to the nodes.
@@ -565,7 +568,8 @@ def value_and_risk(profile: Profile, metric: str) -> tuple[float, float]:
     is more confident. The risk is the integral of the expected loss, the metric that of weight times expected loss.
     """
     if profile.pilot is not None:
-        # one per distinct confidence, most confident first, with sums from the top
+        # One row per distinct confidence, most confident first: `accepted_loss` is the sum of losses from the top to
+        # this row, `total_mass` (a vector of one entry) the number of samples in the pilot.
         rows = profile.pilot.rows()
         risk = float(rows.accepted_loss[-1] / rows.total_mass[0])
         if metric == "risk":
@@ -594,15 +598,17 @@ def _variance_of_pilot(blocks: Blocks, metric: str) -> float:
     This is the total mass times the sum over samples of (weight * influence / total mass)^2, from which the error bar
     of the pilot is computed too. `metric` is "aurc", "augrc" or "risk".
     """
+    # the rows are those of distinct confidences, most confident first; the total mass is a vector of one entry
     table = table_from_blocks(blocks)
     total_mass = float(table.rows.total_mass[0])
     total_loss = float(table.rows.accepted_loss[-1])
     definition = by_name(metric)
-    sums = stack_parts([sum_area(table, definition.area)])  # of one part, which is the whole ranking
+    # sums that the area and its influences are made of; of one part, which is the whole ranking
+    sums = stack_parts([sum_area(table, definition.area)])
     area = float(sums.mass_times_area[0]) / total_mass
     # how the metric follows from its area and the risk; none of the three compares with the area of the best order
     derivative = definition.derivative(area, risk=total_loss / total_mass, best=None)
-    # over samples, of (weight * influence / total mass)
+    # sums of powers of (weight * influence / total mass) over the samples
     influence_sums = combine_parts(sums, definition.area, derivative)
     return total_mass * influence_sums.square_sum
 

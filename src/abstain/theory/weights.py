@@ -37,7 +37,9 @@ def power_tail(beta: np.ndarray, q: np.ndarray, n: np.ndarray) -> np.ndarray:
     beta, q, n = np.broadcast_arrays(
         np.asarray(beta, np.float64), np.asarray(q, np.float64), np.asarray(n, np.float64)
     )
-    start = np.maximum(n, float(_SERIES_FROM))  # the terms from here on are summed by one of two formulas
+    start = np.maximum(
+        n, float(_SERIES_FROM)
+    )  # the terms from here on (32 or n) are summed by one of two formulas
     is_small = beta <= 0.5
     # each formula gets a harmless argument where the other one is used
     tail_if_small = _tail_by_terms(np.where(is_small, beta, 0.0), start)
@@ -240,7 +242,7 @@ def compute_weight_bias(beta: np.ndarray, q: np.ndarray, n: np.ndarray, estimato
     `q` is 1 - beta > 0, passed separately because it may be too small to compute from beta. `n` holds sample sizes.
     Arguments broadcast and are not checked. `estimator` is "harmonic", "loo", "log", "sele" or "2sele".
     """
-    # "2sele" is 2 times "sele"; every other estimator is its own base, with the factor 1
+    # "2sele" is 2 times "sele"; every other estimator is its own base, with the factor 1, which is not read below
     base, factor = base_estimator(estimator)
     if base == "sele":
         return np.asarray(factor * (beta + q / n) + np.log(q))
