@@ -484,11 +484,11 @@ def _read_batch(
             raise InputError(f"{function}: losses and confidences of {name} must be numbers.") from None
     if len(losses) < 2:
         raise ShapeError(f"{function}: takes at least two models, got {len(losses)}.")
-    first, size = next((name, len(loss)) for name, loss in losses.items())
+    first_name, size = next((name, len(loss)) for name, loss in losses.items())
     for name, loss in losses.items():
         if len(loss) != size or len(confidences[name]) != size:
             raise ShapeError(
-                f"{function}: models must see the same samples, got {size} losses of {first}, and of {name} "
+                f"{function}: models must see the same samples, got {size} losses of {first_name}, and of {name} "
                 f"{len(loss)} losses and {len(confidences[name])} confidences."
             )
     return losses, confidences

@@ -377,11 +377,11 @@ class Evaluation(Stored):
 
     def group_title(self) -> str:
         """The title of the table of groups: what it is ordered by, and how many groups it leaves out."""
-        entries = self.by_group()  # one entry for each group
-        first = entries[0]
+        entries = self.by_group()  # one entry for each group, the worst first
+        worst = entries[0]
         # the limit that is closer to good, by which `by_group` orders
-        limit = "lower" if first.lower_is_better else "upper"
-        order = f"by {limit} limit of {first.label} ({first.score}, {first.loss})"
+        limit = "lower" if worst.lower_is_better else "upper"
+        order = f"by {limit} limit of {worst.label} ({worst.score}, {worst.loss})"
         hidden = entries[_tables.GROUPS_SHOWN :]
         if not hidden:
             return f"groups, the worst first {order}"

@@ -227,8 +227,8 @@ def _notes_on_few_errors(entries: Sequence[Entry]) -> Iterator[str]:
         if entry.note and entry.group is None:
             entries_by_loss.setdefault(entry.loss, []).append(entry)
     for loss, entries_with_note in entries_by_loss.items():
-        first = entries_with_note[0]
-        sentence = f"{first.label} of {first.score} ({loss}) {first.note}"
+        quoted = entries_with_note[0]
+        sentence = f"{quoted.label} of {quoted.score} ({loss}) {quoted.note}"
         additional = len(entries_with_note) - 1
         if additional:
             numbers = "number" if additional == 1 else "numbers"

@@ -878,23 +878,25 @@ def _sum_paired_differences(
     cubes_by_x = (squares * x) @ x.T
     squares_by_squares = squares @ squares.T
     sum_of_fourths = fourth_powers[i] + fourth_powers[j]
-    fourth = sum_of_fourths - 4 * (cubes_by_x[i, j] + cubes_by_x[j, i]) + 6 * squares_by_squares[i, j]
+    fourth_power_sum = (
+        sum_of_fourths - 4 * (cubes_by_x[i, j] + cubes_by_x[j, i]) + 6 * squares_by_squares[i, j]
+    )
     # sums over units of (x_i - x_j)^2 for each pair, from the products of all pairs of rows; at least 0
-    second = _squared_distances(x @ x.T, i, j)
+    square_sum = _squared_distances(x @ x.T, i, j)
     squared_error = _squared_distances(effects @ effects.T, i, j)
     # too few exact digits are left of a fourth power that is below 1e-6 of its terms
-    is_cancelled = fourth < _SMALLEST_EXACT_SHARE * sum_of_fourths
+    is_cancelled = fourth_power_sum < _SMALLEST_EXACT_SHARE * sum_of_fourths
     for pair in np.flatnonzero(is_cancelled):
         x_difference = x[i[pair]] - x[j[pair]]
         effect_difference = effects[i[pair]] - effects[j[pair]]
-        second[pair] = x_difference @ x_difference
-        fourth[pair] = np.sum(x_difference**4)
+        square_sum[pair] = x_difference @ x_difference
+        fourth_power_sum[pair] = np.sum(x_difference**4)
         squared_error[pair] = effect_difference @ effect_difference
     unit_count = np.maximum(unit_counts[i], unit_counts[j])
     return DifferenceSums(
-        variance_on_scale=second,
+        variance_on_scale=square_sum,
         # how uncertain the variance itself is: the sum of fourth powers less (sum of squares)^2 / n
-        variance_of_variance_on_scale=fourth - second**2 / unit_count,
+        variance_of_variance_on_scale=fourth_power_sum - square_sum**2 / unit_count,
         standard_error=np.sqrt(squared_error),
         unit_count=unit_count,
     )

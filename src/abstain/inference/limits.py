@@ -115,7 +115,8 @@ def degrees_of_freedom(
 ) -> Any:
     """Degrees of freedom of a variance estimate, 2 V^2 / variance of V (Satterthwaite).
 
-    They lie between `smallest` and n - 1, where n is `unit_count`. Numbers or arrays, entry by entry.
+    They lie between `smallest` and n - 1, where n is `unit_count`; where n - 1 is less than `smallest`, they are n - 1,
+    but at least 1. Numbers or arrays, entry by entry.
     """
     largest = np.maximum(1.0, np.asarray(unit_count) - 1.0)
     twice_square = 2 * np.square(variance)

@@ -130,7 +130,7 @@ def positions(
     samples. The earliest and the latest cut are where the true cut may lie with 95% confidence, at any level of the
     limits: the sums at these positions are read once and serve all levels. Positions may lie outside [0, `mass`].
     `mass` is the total weight of the samples, `squared_weight_sum` the sum of their squared weights. Shares lie in
-    [0, 1].
+    [0, 1]. Masses count from the most confident sample down: above the cut they are smaller.
     """
     cut = share * mass
     cut_error = np.sqrt(share * (1 - share) * squared_weight_sum)

@@ -575,8 +575,9 @@ def _check_coverages(coverage: Array | None, n: int, answered_share: float) -> n
     coverage. Raises InputError if there are no coverages, or one of them is not above 0 or is larger than that.
     """
     if coverage is None:
-        first = min(1.0, max(SMALLEST_BAND_COVERAGE, FEWEST_BAND_SAMPLES / n))
-        return np.linspace(first, 1.0, BAND_POINTS) * answered_share
+        # of the answered samples: not so few that the band says nothing
+        lowest = min(1.0, max(SMALLEST_BAND_COVERAGE, FEWEST_BAND_SAMPLES / n))
+        return np.linspace(lowest, 1.0, BAND_POINTS) * answered_share
     grid = np.sort(np.asarray(coverage, dtype=np.float64).reshape(-1))
     if not len(grid) or not (grid[0] > 0 and grid[-1] <= answered_share + SUM_ROUNDING):  # NaN is sorted last
         raise InputError(
