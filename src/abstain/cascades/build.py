@@ -338,8 +338,9 @@ def _locate_cuts(
     """Find, for each stage, the two neighbouring calibration confidences that its threshold lies between.
 
     `thresholds` holds one per stage, infinity for a stage that is never asked; `stages` are the stages by name, in the
-    order of `data.names`. Samples without an answer have a confidence of minus infinity and are never accepted.
-    `data.calibrations` holds for each stage the samples that it has an answer for, most confident first.
+    order of `data.names`, with the confidences in the unit and precision that the user gave. Samples without an answer
+    have a confidence of minus infinity in `data` and are never accepted. `data.calibrations` holds for each stage the
+    samples that it has an answer for, most confident first; those up to the threshold are accepted.
     """
     cuts = {}
     for name, threshold, calibration, confidence in zip(
@@ -369,8 +370,11 @@ def _advise(promise: CascadePromise, delta: float, max_cuts: int, seed: int) -> 
 
     feasible_risk = None
     coverage = None
-    if certify(LARGEST_RISK):
-        least_risk = bisect(lambda risk: bool(certify(risk)), promise.risk, LARGEST_RISK, relative=0.1)
+    if certify(LARGEST_RISK):  # otherwise no risk below the bound of the losses can be certified
+        # a risk that can be certified, at most a tenth above one that cannot
+        least_risk = bisect(
+            lambda risk: bool(certify(risk)), low=promise.risk, high=LARGEST_RISK, relative=0.1
+        )
         # several policies may be certified: that of a single stage, or a cascade
         coverage = max(measure_policy(data, policy, level=None).coverage for policy in certify(least_risk))
         feasible_risk = data.to_user_scale(least_risk)

@@ -111,8 +111,9 @@ class CostRiskCurve(Notebook):
     def plot(self, ax: Axes | None = None, *, size: FigureSize | None = None) -> Axes:
         """Draw cost against the risk asked for, with its band, the stages alone, and a coin tossed between stages.
 
-        `target` are the risks asked for, rising; the costs are those of the policy that was chosen for each. Draws on
-        `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen), and returns the axes.
+        `target` are the risks asked for, rising; the costs are those of the policy that was chosen for each, and in
+        `alone`, by stage, those of the best policy that asks this stage only. Draws on `ax`, or on a new figure of this
+        `size` ("column", "page" or inches; None for the screen), and returns the axes.
         """
         drawn: Any = make_axes(ax, size=size)
         cascade_colour = line_style(0).color
@@ -138,7 +139,8 @@ class CostRiskCurve(Notebook):
     def to_html(self) -> str:
         """Return an HTML section with the picture and a table of seven risks.
 
-        It can be added to a report by `more=` of `abstain.report.save_page`.
+        It can be added to a report by `more=` of `abstain.report.save_page`. Costs are per sample; `target` are the
+        risks asked for, and `alone` holds by stage the cost of the best policy that asks this stage only.
         """
         drawn: Any = self.plot()
         svg_file = io.StringIO()
@@ -149,7 +151,7 @@ class CostRiskCurve(Notebook):
         cells = {}
         for name, values in columns.items():
             cells[name] = [format_number(value) for value in values[rows_in_table]]
-        table = html_table(cells, repr(self))
+        table = html_table(cells, repr(self))  # columns by heading, and the caption
         svg_text = svg_file.getvalue()
         picture = svg_text[svg_text.index("<svg") :]  # without the XML declaration
         return f'<section id="cascade"><h2>What an answer costs</h2>{picture}{table}</section>'
@@ -306,8 +308,8 @@ def find_cheapest(
         Risks asked for.
     """
     cheapest_first = candidates[np.argsort(cost[candidates], kind="stable")]
-    # The first policy with a risk of at most the target lowers the running minimum to it. The minimum falls, so its
-    # negative rises and can be searched.
+    # The cheapest policy that keeps a target is the first in this order with a risk of at most that, which is where the
+    # running minimum of the risks first is. The minimum falls, so its negative rises and can be searched.
     least_risk_so_far = np.minimum.accumulate(risk[cheapest_first])
     position = np.searchsorted(-least_risk_so_far, -target, side="left")
     last_position = len(cheapest_first) - 1  # a larger position means that no candidate keeps the risk

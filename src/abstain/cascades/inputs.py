@@ -57,7 +57,7 @@ def read_stages(
         Name of the calling function, for messages.
     stages : dict
         By name, in the order in which they are asked: (loss, confidence, cost), or a dict with "logits" or "probs",
-        "cost", and perhaps "score" and "loss".
+        "cost", and perhaps "score" and "loss". Whether arrays have one length is not checked here.
     labels : array or None
         True classes, for stages of class scores that do not bring their own loss.
     scores : dict or None
@@ -106,6 +106,7 @@ def _read_confidences(title: str, entry: Any, score: ScoreName | None, units: Un
     was fitted on are refused. The result then has no name of a score, and `confidences.learned_fingerprint` names the
     learned confidence. `loss_confidence_cost` of the result is as the user gave it, not checked yet.
     """
+    # raises unless the entry is a tuple or list of three
     loss, confidence, cost = _unpack(title, "(loss, confidence, cost)", entry, 3)
     if is_learned(score):
         confidences = read_confidences(title, score, confidence=confidence)
@@ -113,7 +114,7 @@ def _read_confidences(title: str, entry: Any, score: ScoreName | None, units: Un
         return Stage(confidences=confidences, score=None, loss_confidence_cost=(loss, confidence, cost))
     assert score is None or isinstance(score, str)
     if score is not None:
-        check_choice(title, "scores", score, STORABLE_SCORES)
+        check_choice(title, "scores", score, STORABLE_SCORES)  # raises for a name that is not among these
     confidences = read_confidences(title, score, confidence=confidence, units=units if score else None)
     return Stage(confidences=confidences, score=score, loss_confidence_cost=(loss, confidence, cost))
 
@@ -124,6 +125,9 @@ def _read_class_scores(title: str, entry: Mapping[str, Any], labels: Array, scor
     The stage's own "score" goes before `score`, the name that the user gave beside the stages; "max_softmax" if there
     is neither. Without its own loss, the 0/1 loss is computed from `labels`. `title` begins the messages. Raises
     InputError for a missing or unknown entry.
+
+    The result is as if the user had given the confidences that the score computes: rank keys, which order samples as
+    the score does, with the loss and the "cost" as they were given. `predictions` are the classes of largest score.
     """
     unknown_keys = set(entry) - {"logits", "probs", "cost", "score", "loss"}
     if unknown_keys or "cost" not in entry:
@@ -133,6 +137,7 @@ def _read_class_scores(title: str, entry: Mapping[str, Any], labels: Array, scor
         raise InputError(f"{title} has class scores: give `labels=`, or its own loss.")
     score = entry.get("score") or score or "max_softmax"
     class_scores: Any = {kind: entry.get(kind) for kind in ("logits", "probs")}
+    # raises unless exactly one of the two is given
     confidences = read_confidences(title, score, **class_scores)
     loss = entry.get("loss")
     if loss is None:
@@ -304,7 +309,7 @@ def collect_promises(
     InputError, ShapeError
         If a promise lacks its loss, lengths differ, or values are out of range.
     """
-    losses_of_stage = {}  # by stage, the losses of each promise
+    losses_of_stage = {}  # by stage: a dict with the loss of each promise by its name
     for stage_name, stage in stages.items():
         title = f"{function}: stage {stage_name!r}"
         stage_loss, _, _ = stage.loss_confidence_cost  # (loss, confidence, cost)
@@ -313,7 +318,7 @@ def collect_promises(
     person_errors = losses_by_promise(f"{function}: `person`", person_error, list(names))
     data = {}
     for name in names:
-        entries = {}
+        entries = {}  # (loss, confidence, cost) by stage, with the loss of this promise
         for stage_name, stage in stages.items():
             _, confidence, cost = stage.loss_confidence_cost
             entries[stage_name] = (losses_of_stage[stage_name][name], confidence, cost)
@@ -355,6 +360,7 @@ def masks_by_promise(
                 raise InputError(
                     f"{function}: `among` must hold a mask for {answerer!r}, got none in {name!r}."
                 )
+        # checked, by promise; None for a promise that `masks` does not name
         masks_of_answerer[answerer] = membership_masks(function, masks, list(names), n)
     result: dict[Any, dict[str, np.ndarray] | None] = dict.fromkeys(names)
     for name in about_some:

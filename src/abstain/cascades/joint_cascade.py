@@ -144,15 +144,17 @@ class JointCascade(JointRule, Stored):
         All promises share samples, groups and clusters, so these are read from any of them (`shared`): `group_count` is
         the number of groups (None without groups), `largest` the size of the largest cluster (None without clusters).
         """
-        first = self.shared
-        if not first.feasible:
+        shared = self.shared
+        if not shared.feasible:
             return None
         sentences = "; ".join(self._promise_of(name) for name in self.promises)
-        where = "" if first.group_count is None else f" in each of {first.group_count} groups"
+        where = "" if shared.group_count is None else f" in each of {shared.group_count} groups"
+        # such as "independent draws from one population"
+        draws = state_draws(shared.largest)
         return (
-            f"With probability at least {1 - self.delta:.4g} over the {first.n} calibration samples, all of these hold "
-            f"at once{where}: {sentences}; calibration and later data being {state_draws(first.largest)}. Nothing is "
-            f"promised about the cost."
+            f"With probability at least {1 - self.delta:.4g} over the {shared.n} calibration samples, all of these "
+            f"hold at once{where}: {sentences}; calibration and later data being {draws}. Nothing is promised about "
+            f"the cost."
         )
 
     def _promise_of(self, name: Any) -> str:
@@ -261,8 +263,9 @@ class JointCascade(JointRule, Stored):
         """For each promise: is it about the answer to each later sample? None for a promise about all answers.
 
         `among` holds the user's masks by promise: of the samples that it is about, or by stage of the answers. Without
-        it, promises about classes read the class scores of the stages from `later.columns`. `later.answering` is the
-        index of the stage that answers each sample, the number of stages for the person. Raises InputError, naming
+        it, promises about classes read the class scores of the stages from `later.columns`: by "logits" or "probs",
+        then by stage. `later.answering` is the index of the stage that answers each sample, the number of stages for
+        the person. `rule.counted_answers` is None for a promise about all answers. Raises InputError, naming
         `function`, if a promise about some answers has no masks, or the reverse.
         """
         # "answered" (the answers of the stages) or "system" (the person's too); the same for all promises
@@ -299,23 +302,26 @@ class JointCascade(JointRule, Stored):
             if masks_of_promise is not None:
                 # in the order of `later.answering`: 0 is the first stage, the number of stages the person
                 mask_of_answerer = [masks_of_promise[answerer] for answerer in (*self.names, PERSON)]
+                # for each sample, the mask of the one who answers it
                 counted[name] = np.choose(later.answering, mask_of_answerer)
         return counted
 
     def columns(self) -> dict[str, list[Any]]:
         """One row per promise: its name, target, risk, and how many answers it is about.
 
-        `counted_answers` is None for a promise about all answers: those of the stages, or for "system" the person's
-        too, which are as many as there are samples.
+        A promise about some answers only has their number in `counted_answers`. It is None for one about all answers:
+        those of the stages (`promise` "answered"), or the person's too ("system"), which are as many as there are
+        samples. The answers are those to calibration samples, and so are the risks, which are None without a cascade.
+        `coverage` is the share of the samples that the stages answer. `targets` and `risks` are by promise.
         """
-        first = self.shared  # any of the promises: all have the same samples and coverage
-        counted_by_default = first.n if first.promise == "system" else round(first.coverage * first.n)
+        shared = self.shared  # any of the promises: all have the same samples, coverage and `promise`
+        all_answers = shared.n if shared.promise == "system" else round(shared.coverage * shared.n)
         counted = [rule.counted_answers for rule in self.promises.values()]
         return {
             "promise": list(self.promises),
             "target": list(self.targets.values()),
             "risk": list(self.risks.values()),
-            "answers": [counted_by_default if count is None else count for count in counted],
+            "answers": [all_answers if count is None else count for count in counted],
         }
 
     def facts(self) -> list[tuple[str, str]]:
@@ -339,6 +345,7 @@ class JointCascade(JointRule, Stored):
         `promises` holds one cascade per promise. All have the same thresholds, stages and costs, with other losses.
         """
         rules = list(self.promises.values())
+        # one entry if all agree; `rule.rule` states the thresholds in words, `rule.promise` is "answered" or "system"
         shared = {(rule.rule, rule.names, rule.delta, rule.n, rule.cost, rule.promise) for rule in rules}
         return {
             "there must be two promises.": len(rules) >= 2,
