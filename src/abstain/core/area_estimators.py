@@ -337,8 +337,8 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
     ends at the accepted mass N; W is the total mass. The weight of a sample is a sum over the thresholds that accept
     it, which are those at its row and at all rows below: of m / N (harmonic), of m / (N - 1) without the sample itself
     (loo), of m / W (sele); for log it is -ln of its position over W + 1. With ties="expected" (equal confidences are
-    accepted one by one in random order), and for log always, it is the mean over the positions in the row. Masses are
-    then whole numbers of samples.
+    accepted one by one in random order), and for log always, it is the mean over the positions in the row. In both cases,
+    and for loo, masses are whole numbers of samples; otherwise they may be fractional weights.
 
     `rows` may be a part of a longer table: only for harmonic and loo with ties="threshold" do the rows below the part
     count, and are left out here.
@@ -404,7 +404,7 @@ def sample_weights(
     "harmonic", "loo", "log", "sele" or "2sele" (how a loss counts by its rank), `ties` "threshold" (equal confidences
     are accepted together) or "expected" (one by one, in random order).
     """
-    wide = float_dtype(xp)
+    wide = float_dtype(xp)  # the widest float of the library, so that sums keep their digits
     n = confidence.shape[-1]
     order = xp.argsort(confidence, axis=-1, descending=True, stable=True)
     sorted_confidence = xp.take_along_axis(confidence, order, axis=-1)
@@ -557,7 +557,7 @@ def oracle_rows(xp: Namespace, loss: Array, weight: Array | None) -> Rows:
     This is how the best possible confidence orders them. Each sample is a row of its own. The order of the input does
     not matter. `weight` None means 1 for all.
     """
-    wide = float_dtype(xp)
+    wide = float_dtype(xp)  # the widest float of the library, so that sums keep their digits
     loss = xp.astype(loss, wide)
     is_row_end = xp.ones_like(loss, dtype=xp.bool)  # every sample is a row
     if weight is None:

@@ -395,8 +395,8 @@ def _least_risk_sum(bins: Bins, largest_loss: float) -> Array:
     end = N + c
     loss_free = end - L / M  # up to this position no loss of the bin need be accepted
     loss_start = xp.floor(loss_free) if bins.has_whole_mass else loss_free
-    # S / k falls up to the loss-free position, so all samples before it have the risk there; after it low(k) is
-    # M + (S + L - M (N + c)) / k, which rises, summed over the positions k in (loss_start, end]
+    # S / k falls up to the loss-free position, so all samples before it have the risk there (0 where this position is
+    # 0); after it low(k) is M + (S + L - M (N + c)) / k, which rises, summed over the positions k in (loss_start, end]
     least_sum = (
         (loss_start - N) * safe_divide(xp, S, loss_free)
         + M * (end - loss_start)
@@ -429,7 +429,8 @@ def _greatest_risk_sum(bins: Bins, largest_loss: float) -> Array:
     loss_end = N + L / largest_loss  # from this position on all loss of the bin may be accepted
     rising_stop = xp.floor(loss_end) if bins.has_whole_mass else loss_end
     # high(k) rises up to that position (or is constant, with no mass above), so all samples before it have the risk
-    # there; after it high(k) is (S + L) / k, which falls, summed over the positions k in (rising_stop, end]
+    # there (0 where this position is 0: no mass above and no loss); after it high(k) is (S + L) / k, which falls,
+    # summed over the positions k in (rising_stop, end]
     peak = safe_divide(xp, S + L, loss_end)
     greatest_sum = (rising_stop - N) * peak + (S + L) * _sum_of_inverses(bins, rising_stop, end)
     greatest_sum = xp.where(bins.is_tie, c * safe_divide(xp, S + L, end), greatest_sum)

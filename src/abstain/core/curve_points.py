@@ -195,7 +195,7 @@ def accepted_loss_area(rows: Rows, from_coverage: float = 0.0) -> Array:
     distance_to_start = from_coverage * rows.total_mass - mass_above
     mass_before = xp.where(distance_to_start > 0, distance_to_start, xp.zeros_like(distance_to_start))
     mass_before = xp.minimum(mass_before, rows.mass)
-    share_before = safe_divide(xp, mass_before, rows.mass)
+    share_before = safe_divide(xp, mass_before, rows.mass)  # 0 for a row without mass
     # halfway between the accepted loss where the part that counts starts, and that at the end of the row
     mean_accepted_loss = rows.accepted_loss - rows.loss + rows.loss * (1 + share_before) / 2
     return xp.sum((rows.mass - mass_before) * mean_accepted_loss, axis=-1) / squared_total

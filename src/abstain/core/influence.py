@@ -314,19 +314,19 @@ class PartialArea(Area):
         slope, risk_at_and_below = running_sums(share, share * risk, from_below=True)
         constant = np.where(mass_inside > 0, risk, 0.0) - risk_at_and_below  # R for the unit by which m rises
         constant_above = -float(risk_at_and_below[0])  # a sample above raises no m
-        ends = self._rows_at_ends(rows)
+        rows_at_ends = self._rows_at_ends(rows)
         # None: the lower coverage is 0, or falls in another part of the ranking
-        if ends.low_row is not None:
+        if rows_at_ends.low_row is not None:
             # For samples above this row, one more unit of it lies after the lower coverage. Not for samples of the
             # row itself: the unit by which they raise its m is counted already.
-            constant[: ends.low_row] += risk[ends.low_row]
-            constant_above += float(risk[ends.low_row])
+            constant[: rows_at_ends.low_row] += risk[rows_at_ends.low_row]
+            constant_above += float(risk[rows_at_ends.low_row])
         # None: the upper coverage falls in another part of the ranking
-        if ends.high_row is not None:
+        if rows_at_ends.high_row is not None:
             # For samples above this row, one unit of it less lies before the upper coverage. Samples of the row itself
             # (hence + 1) add to its end, which lies after that coverage: they leave m as it is, and R was counted.
-            constant[: ends.high_row + 1] -= risk[ends.high_row]
-            constant_above -= float(risk[ends.high_row])
+            constant[: rows_at_ends.high_row + 1] -= risk[rows_at_ends.high_row]
+            constant_above -= float(risk[rows_at_ends.high_row])
         return AreaDerivative(
             mass_times_area=float(np.sum(mass_inside * risk)) / width,
             constant=constant / width,

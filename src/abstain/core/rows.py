@@ -486,7 +486,7 @@ def split_at_row_ends(samples: SampleReader, size: int) -> Iterator[Piece]:
     """
     start = 0
     while start < samples.sample_count:
-        # look for row ends in [search_start, stop); a row that is longer than a piece makes the window grow
+        # look for row ends in [search_start, stop), which moves down as long as a long row has no end in it
         search_start = start
         stop = min(start + size, samples.sample_count)
         row_ends = samples.read_row_ends(search_start, stop)  # counted from `search_start`
@@ -497,7 +497,7 @@ def split_at_row_ends(samples: SampleReader, size: int) -> Iterator[Piece]:
             row_ends = samples.read_row_ends(search_start, stop)
         if search_start > start:
             row_ends += search_start - start  # counted from `start`
-        piece = Piece(start, start + int(row_ends[-1]) + 1, row_ends)
+        piece = Piece(start=start, stop=start + int(row_ends[-1]) + 1, row_ends=row_ends)
         yield piece
         start = piece.stop
 
@@ -557,10 +557,11 @@ def _count_by_row(start: int, stop: int, row_ends: np.ndarray) -> tuple[np.ndarr
     """
     row_count = len(row_ends)
     has_ties = row_count < stop - start
-    if not has_ties and row_count <= CHUNK:  # the constants have CHUNK entries
+    if not has_ties and row_count <= CHUNK:  # the constants 1, 1, ... and 1, 2, ... have CHUNK entries
         positions = _POSITIONS[:row_count]
         return _ONES[:row_count], positions + start if start else positions
     accepted_mass = row_ends + (start + 1.0)
+    # the differences of neighbours, the first one from `start`
     return diff_from(accepted_mass, start), accepted_mass
 
 
@@ -600,6 +601,7 @@ def _sum_floats_by_row(
     running sums would round.
     """
     accepted_sum = _accumulate_by_row(values, row_ends, sum_above)
+    # `diff_from`: the differences of neighbours, the first one from `sum_above`
     row_sum = np.where(is_single, values.take(row_ends), diff_from(accepted_sum, sum_above))
     return row_sum, accepted_sum
 
@@ -628,7 +630,7 @@ def make_row_sum(row_stops: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     counts = diff_from(row_stops, 0)  # samples in each row
     starts = row_stops - counts
     tied_rows = np.flatnonzero(counts > 1)
-    # the samples of the tied rows, gathered without gaps, and where each of these rows starts among them
+    # indices of the samples of the tied rows, row by row, and where each of these rows starts among them
     tied_starts = np.cumsum(counts[tied_rows]) - counts[tied_rows]
     tied_samples = np.repeat(starts[tied_rows] - tied_starts, counts[tied_rows])
     tied_samples += np.arange(len(tied_samples))

@@ -492,6 +492,7 @@ def by_group(
         groups_parameter = inspect.Parameter(
             "groups", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Array | None"
         )
+        # what help and editors show
         parameters = [*signature.parameters.values(), groups_parameter]
         cast(Any, metric_with_groups).__signature__ = signature.replace(parameters=parameters)
         return cast(GroupableMetric[Options], metric_with_groups)

@@ -397,13 +397,13 @@ def oracle_aurc(
     sample = prepare(
         "oracle_aurc",
         loss,
-        loss,  # in the place of the confidence, which is not read
+        loss,  # in the place of the confidence, on which the best area does not depend
         sample_weight,
         abstained,
         counting_option=option_needing_repetitions,
         repetitions=repetitions,
     )
-    # what stands in the place of the confidence is sorted all the same, and truth values cannot be
+    # the shared computation sorts what stands in the place of the confidence, and truth values cannot be sorted
     if not sample.backend.is_host:
         xp = sample.backend.xp
         sample = sample._replace(confidence=xp.astype(sample.loss, float_dtype(xp)))

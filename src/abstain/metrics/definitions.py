@@ -750,7 +750,7 @@ def by_name(metric: str | Metric | Callable[..., Any], function: str = "metrics.
     definition = METRICS[name]
     values: dict[str, Any] = {}  # by name of the option
     if at:
-        option = _option_after_at(definition)
+        option = _option_after_at(definition)  # the one that a number sets
         if option is None:
             raise InputError(f"{function}: {name} takes no number, got {text!r}.")
         try:

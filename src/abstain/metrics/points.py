@@ -152,7 +152,7 @@ def risk_coverage_curve(
         generalised_risk=sample.to_input_library(accepted_loss / total_mass),
         threshold=sample.to_input_library(points.threshold),
         count=sample.to_input_library(points.count),
-        n=np.shape(to_host(loss))[0],
+        n=np.shape(to_host(loss))[0],  # all samples, abstained ones included
         abstained=1 - float(sample.answered_mass) / total_mass,
     )
 
@@ -404,6 +404,7 @@ def rejection_cost(
         rejected_mass = sample.total_mass - xp.sum(accepted_mass, axis=-1)
         total_cost = xp.sum(accepted_mass * sample.loss, axis=-1) + cost_of_rejection * rejected_mass
         return sample.to_input_library(total_cost / sample.total_mass)
+    # the cost per sample with the threshold at each distinct confidence
     costs = curve_points.rejection_costs(sample.rows(), sample.total_mass, cost_of_rejection)
     smallest = xp.min(costs, axis=-1)
     return sample.to_input_library(xp.minimum(smallest, xp.full_like(smallest, cost_of_rejection)))
