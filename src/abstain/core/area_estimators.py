@@ -337,8 +337,8 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
     ends at the accepted mass N; W is the total mass. The weight of a sample is a sum over the thresholds that accept
     it, which are those at its row and at all rows below: of m / N (harmonic), of m / (N - 1) without the sample itself
     (loo), of m / W (sele); for log it is -ln of its position over W + 1. With ties="expected" (equal confidences are
-    accepted one by one in random order), and for log always, it is the mean over the positions in the row. In both cases,
-    and for loo, masses are whole numbers of samples; otherwise they may be fractional weights.
+    accepted one by one in random order), and for log always, it is the mean over the positions in the row. Then, and
+    for loo, masses are whole numbers of samples; otherwise they may be fractional.
 
     `rows` may be a part of a longer table: only for harmonic and loo with ties="threshold" do the rows below the part
     count, and are left out here.
