@@ -160,6 +160,7 @@ def evaluation_of(
         is_zero_one[loss] = is_zero_one.get(loss, True) and evidence[0].totals.is_right_or_wrong
     entries_by_key: dict[Key, list[Entry]] = {}
     for key, evidence in evidence_by_key.items():
+        # an entry reads the item that was gathered for its metric; undefined numbers become entries with a reason
         entries_by_key[key] = [
             _entry(metric, key, evidence, level, partial(from_samples, key))
             for metric in metrics_for(metrics, is_zero_one[key[1]])
@@ -1052,6 +1053,7 @@ def _in_ranking_order(samples: CheckedSamples, ranking: Ranking) -> tuple[Checke
         column = getattr(samples, field)
         sorted_columns[field] = None if column is None else column[order]
     sorted_ranking = Ranking(np.arange(len(order)), ranking.row_stops)
+    # `in_order` says that the samples stand in the order of the ranking
     ranked = RankedLoss(
         sorted_ranking, sorted_columns["answered_loss"], sorted_columns["answered_weight"], in_order=True
     )
@@ -1107,7 +1109,7 @@ def _gather_evidence(
         # The area under the curve of the best order, all errors last, with which some metrics compare that area; areas
         # of other kinds are compared with none. It is computed here for 0/1 losses with relative weights alone: with
         # whole weights it follows from the risk, and areas of other losses do not come from evidence.
-        best_area = None
+        best_area = None  # in units of `error_size`, like all sums here
         has_area_under_curve = any(isinstance(area, AreaUnderCurve) for area in request.areas)
         if samples.zero_one and not total.has_whole_weights and has_area_under_curve:
             loss = samples.answered_loss.astype(np.float64)
