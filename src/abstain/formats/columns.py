@@ -312,7 +312,7 @@ class OpenedTable:
         stated : mapping
             Role, by any of its names -> name or pattern of columns, as the user states it.
         kind : str, optional
-            The role of an array without a name: "logits", "probs" or "labels".
+            The role of an array without a name: "logits", "probs", "confidence" or "labels".
 
         Returns
         -------

@@ -55,15 +55,17 @@ def _read_header(path: Path, array_name: str, stream: IO[bytes]) -> ArrayHeader:
     `array_name` is for messages: a name in backquotes, or "it". DataError where it is no npy header, where it is too
     long, or where the array holds Python objects or has a negative length.
     """
-    magic = stream.read(8)
+    magic = stream.read(8)  # six fixed bytes, and two with the version of the format
     if magic[:6] != b"\x93NUMPY" or len(magic) < 8:
         raise file_error(path, f"{array_name} must be a numpy array, got something else.")
-    is_version_2 = magic[6] >= 2
+    is_version_2 = magic[6] >= 2  # version 3 differs from 2 in the encoding of names alone
     length_bytes = stream.read(4 if is_version_2 else 2)
     length = int.from_bytes(length_bytes, "little")
     if length > _MAX_HEADER_LENGTH:
         raise file_error(path, f"{array_name} has a header of {length} bytes, which no array needs.")
-    text = stream.read(length)
+    text = stream.read(
+        length
+    )  # a dict literal with shape, order and type, which numpy parses without running code
     parse = np.lib.format.read_array_header_2_0 if is_version_2 else np.lib.format.read_array_header_1_0
     shape, is_fortran_order, dtype = parse(io.BytesIO(length_bytes + text))
     if dtype.hasobject:
@@ -85,7 +87,8 @@ def _read_values(path: Path, array_name: str, stream: IO[bytes], header: ArrayHe
     """
     stream.read(header.length)
     data = bytearray(header.value_bytes)
-    byte_count = 0
+    byte_count = 0  # read so far
+    # In pieces, since a decompressed stream may return fewer bytes than it is told to.
     while piece := stream.read(min(_READ_SIZE, len(data) - byte_count)):
         data[byte_count : byte_count + len(piece)] = piece
         byte_count += len(piece)
@@ -101,12 +104,12 @@ def open_npy(path: Path, limits: Limits) -> OpenedTable:
     """Open one array without a name (it is called "array"), or the fields of a structured array by their names.
 
     Only the header is read here. DataError where the values would need more memory than is allowed, or where the file
-    is shorter than its header says. `limits` bounds the memory and the number of columns that a file may take.
+    is shorter than its header says. `limits` bounds the memory that the file may take.
     """
     with reporting_damage(path, "npy"), open_limited(path, limits) as stream:
         header = _read_header(path, array_name="it", stream=stream)
         limits.check_memory(path, header.value_bytes)
-        bytes_present = path.stat().st_size - header.length
+        bytes_present = path.stat().st_size - header.length  # of a file that is not compressed
         if path.suffix.lower() not in COMPRESSED_ENDINGS and bytes_present < header.value_bytes:
             raise file_error(
                 path,
@@ -124,7 +127,8 @@ def open_npy(path: Path, limits: Limits) -> OpenedTable:
         return OpenedTable(path=path, format="npy", columns={"array": header.make_column(load_array)})
     columns = {}
     for name in header.dtype.names:
-        # for the column's shape and kind; `load_field` reads the values
+        # For the column's shape and kind; `load_field` reads the values. The base of a field with a shape of its own is
+        # the type of its numbers.
         field_header = header._replace(dtype=header.dtype[name].base)
         columns[name] = field_header.make_column(partial(load_field, name))
     return OpenedTable(path=path, format="npy", columns=columns)
@@ -139,6 +143,7 @@ def open_npz(path: Path, limits: Limits) -> OpenedTable:
     """
 
     def load(member: zipfile.ZipInfo, header: ArrayHeader) -> np.ndarray:
+        """Read the values of one member (NAME.npy) of the archive, whose header was read before."""
         with reporting_damage(path, "npz"), zipfile.ZipFile(path) as archive, archive.open(member) as stream:
             return _read_values(path, f"`{display_name(member.filename)}`", stream, header)
 

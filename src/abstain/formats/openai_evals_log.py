@@ -126,8 +126,8 @@ def is_simple_evals_results(content: Any) -> bool:
 def read_simple_evals(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     """Read the examples of simple-evals: one row each, with the numbers that its metadata hold.
 
-    DataError where the evaluation kept no metadata of its examples, as most do. `load_json` is not used. `content` is a
-    parsed JSON value.
+    DataError where the evaluation kept no metadata of its examples, as most do. `content` is the parsed file;
+    `load_json`, which all readers of logs take, is not used.
     """
     examples = get_nested(content, "metadata", "example_level_metadata")
     if not isinstance(examples, list) or not any(isinstance(example, dict) for example in examples):
@@ -138,13 +138,12 @@ def read_simple_evals(path: Path, content: Any, load_json: LoadJson) -> LogConte
         )
     rows: list[Row] = []
     for index, example in enumerate(examples):
-        fields = example if isinstance(example, dict) else {}
+        fields = example if isinstance(example, dict) else {}  # an example without metadata may be None
         numbers = {name: float_or_none(value) for name, value in fields.items()}
-        question = text_or_none(get_nested(example, "prompt_id")) or str(index)
-        rows.append(
-            {"question": question, **{name: value for name, value in numbers.items() if value is not None}}
-        )
-        rows[-1][TOKENS] = float_or_none(get_nested(example, "usage", "total_tokens"))
+        row: Row = {"question": text_or_none(get_nested(example, "prompt_id")) or str(index)}
+        row |= {name: number for name, number in numbers.items() if number is not None}
+        row[TOKENS] = float_or_none(get_nested(example, "usage", "total_tokens"))
+        rows.append(row)
     names = list(dict.fromkeys(name for row in rows for name in row))
     correctness_columns = names_of_columns_from_0_to_1(
         rows, [name for name in names if name not in ("question", TOKENS)]

@@ -57,9 +57,9 @@ def _page_sizes(data: mmap.mmap, start: int, end: int, value_count: int) -> Iter
     the file, mapped into memory.
     """
     position = start
-    values_left = value_count
+    unread_value_count = value_count
     for _ in range(_MAX_PAGES):
-        if position >= end or values_left <= 0:
+        if position >= end or unread_value_count <= 0:
             return
         # {field number: value}, and where the page's data begin
         header, position = _parse_struct(data, position)
@@ -67,9 +67,9 @@ def _page_sizes(data: mmap.mmap, start: int, end: int, value_count: int) -> Iter
             raise ValueError("a page has a negative size")
         yield header[_UNCOMPRESSED_SIZE_FIELD]
         position += header[_COMPRESSED_SIZE_FIELD]
-        for field in _DATA_PAGE_HEADER_FIELDS:
+        for field in _DATA_PAGE_HEADER_FIELDS:  # a dictionary page has none of them
             if field in header:
-                values_left -= header[field][_VALUE_COUNT_FIELD]
+                unread_value_count -= header[field][_VALUE_COUNT_FIELD]
     raise ValueError(f"a column has more than {_MAX_PAGES:,} pages")
 
 
@@ -106,7 +106,7 @@ def _parse_value(data: mmap.mmap, position: int, type_code: int, depth: int) -> 
         return type_code == _TRUE, position
     if type_code == _BYTE:
         return data[position], position + 1
-    if type_code in _INTEGERS:
+    if type_code in _INTEGERS:  # of 16, 32 or 64 bits, all written with as many bytes as they need
         return _parse_integer(data, position)
     if type_code == _DOUBLE:
         return None, position + 8
@@ -125,7 +125,10 @@ def _parse_integer(data: mmap.mmap, position: int) -> tuple[int, int]:
 
 
 def _parse_unsigned(data: mmap.mmap, position: int) -> tuple[int, int]:
-    """Return a number in groups of seven bits, the lowest first, and where it ends; the last byte is below 128.
+    """Return a number that is stored in groups of seven bits, and the position after it.
+
+    Each byte holds one group, the lowest first; the last byte is below 128, all others are not. ValueError for a number
+    of more than ten bytes.
 
     `data` is the file, mapped into memory.
     """

@@ -155,7 +155,7 @@ class Predictions(Printable):
 
         "loss" is {its name: array} and "confidence" is {name: array} with every confidence of the file;
         "has_confidence" is {name: array of bool} for those that some rows lack. Labels are passed only with class
-        scores.
+        scores, from which losses are computed. "unanswerable" is left out where refusals count as wrong answers.
         """
         arguments: dict[str, Any] = {
             "logits": self.logits,
@@ -170,6 +170,7 @@ class Predictions(Printable):
         if self.loss is not None:
             arguments["loss"] = {self.loss_name: self.loss}
         if self.confidence is not None:
+            # a file with a single confidence has no `signals`
             arguments["confidence"] = self.signals or {"confidence": self.confidence}
             arguments["has_confidence"] = self._rows_with_own_confidence(arguments["confidence"]) or None
         return {name: value for name, value in arguments.items() if value is not None}
@@ -177,20 +178,21 @@ class Predictions(Printable):
     def _rows_with_own_confidence(self, confidences: Iterable[str]) -> dict[str, np.ndarray]:
         """Return, for each of these confidences that some rows lack, which rows have one.
 
-        The others are ranked last by a number that the file does not hold: answers without a confidence, and questions
-        without an answer that count as wrong. `gapped_signals` holds the confidences of a log by name, NaN where an
-        answer has none, and `refused` marks the questions without an answer that count as wrong.
+        `confidences` are names; the result maps names to masks. All other rows are ranked last by a number that the
+        file does not hold: answers without a confidence, and questions without an answer that count as wrong.
+        `gapped_signals` holds the confidences of a log by name, NaN where an answer has none, and `refused` (a mask or
+        None) marks the questions without an answer that count as wrong.
         """
-        rows_with_own = {}
+        mask_by_name = {}
         for name in confidences:
-            has_own = np.ones(self.n, dtype=bool)
+            has_own_confidence = np.ones(self.n, dtype=bool)
             if name in self.gapped_signals:
-                has_own &= np.isfinite(self.gapped_signals[name])
+                has_own_confidence &= np.isfinite(self.gapped_signals[name])
             if self.refused is not None:
-                has_own &= ~self.refused
-            if not has_own.all():
-                rows_with_own[name] = has_own
-        return rows_with_own
+                has_own_confidence &= ~self.refused
+            if not has_own_confidence.all():
+                mask_by_name[name] = has_own_confidence
+        return mask_by_name
 
     def _unanswerable_if_refusals_abstain(self) -> np.ndarray | None:
         """Return `unanswerable`; None where refusals count as wrong answers, so that no abstention can be right."""
@@ -234,10 +236,12 @@ class Predictions(Printable):
         ("zero_one", ...). Otherwise they are columns of the file: `loss` is ignored, and `score` may name one of
         several confidences. DataError names the file where values are invalid.
         """
-        with naming_file(self.path):
+        with naming_file(self.path):  # puts the file's name before the message of an error
             sample_loss = self.loss
             if self.has_class_scores:
-                sample_loss = losses.by_name(loss)(self.logits, self.labels, probs=self.probs)
+                compute_loss = losses.by_name(loss)
+                # one of logits and probabilities is None
+                sample_loss = compute_loss(self.logits, self.labels, probs=self.probs)
             return LossAndConfidence(
                 loss=np.asarray(sample_loss), confidence=self.compute_or_take_confidence(score)
             )
@@ -260,6 +264,7 @@ class Predictions(Printable):
             )
         if self.prediction is not None:
             return TrueAndGiven(true_class=as_array(labels), answer=as_array(self.prediction))
+        # Without predictions there are class scores, and labels are class numbers or one-hot rows.
         self.own_or_zero_one_losses()  # raises DataError for labels that are no classes
         true_classes = np.asarray(labels)
         if true_classes.ndim == 1:
@@ -283,6 +288,7 @@ class Predictions(Printable):
         none), "features" and "categories"; those that the file does not have are left out.
         """
         # `gapped_signals` are those of a log, with NaN for a missing one; in `signals` it is ranked last or left out.
+        # Both are empty for class scores and for a table with a single confidence.
         signals = self.gapped_signals or self.signals
         if not signals and self.confidence is not None:
             signals = {self._name_of_confidence(): self.confidence}
@@ -292,7 +298,7 @@ class Predictions(Printable):
             "categories": self.categories,
         }
         inputs = {name: columns for name, columns in inputs.items() if columns}
-        if self.has_class_scores:  # then it is "logits" or "probs"
+        if self.has_class_scores:  # then `kind` is "logits" or "probs"
             inputs[self.kind] = self.class_scores()
         return inputs
 
@@ -323,13 +329,12 @@ class Predictions(Printable):
             lowest = np.nextafter(confidence[~self.refused].min(), -np.inf)
             confidence = np.where(self.refused, lowest, confidence)
         signals = {LEARNED: confidence}
-        if keep_others:
-            confidences_of_file = self.signals
-            if self.has_class_scores:
-                confidences_of_file = {"max_softmax": self.compute_or_take_confidence("max_softmax")}
-            elif not self.signals and self.confidence is not None:
-                confidences_of_file = {"confidence": self.confidence}
-            signals |= confidences_of_file
+        if keep_others and self.has_class_scores:
+            signals["max_softmax"] = self.compute_or_take_confidence("max_softmax")
+        elif keep_others and self.signals:
+            signals |= self.signals
+        elif keep_others and self.confidence is not None:
+            signals["confidence"] = self.confidence
         changes: dict[str, Any] = {"confidence": confidence, "signals": signals, "learned": learned}
         if self.has_class_scores:
             changes["prediction"] = self.likeliest_classes() if self.prediction is None else self.prediction
@@ -346,7 +351,8 @@ class Predictions(Printable):
         `inputs` maps arguments of `learn_confidence` to what this file holds: "logits" or "probs", and dicts of columns
         by name under "signals" (confidences), "features" and "categories".
         """
-        # names of the columns that it was learned from, by what they are; `kind` is "logits", "probs" or None
+        # What it was learned from: names of confidences, features and categories, and class scores, where `kind` is
+        # "logits" or "probs" and not None.
         profile = learned.model.profile
         names_by_role: dict[str, Sequence[str]] = {
             "confidence": profile.signal_names,
@@ -355,15 +361,16 @@ class Predictions(Printable):
         }
         if profile.kind is not None:
             names_by_role[profile.kind] = (profile.kind,)
-        present = {kind for kind in ("logits", "probs") if kind in inputs}
-        present = present.union(*(inputs.get(kind, ()) for kind in ("signals", "features", "categories")))
-        missing = [name for names in names_by_role.values() for name in names if name not in present]
+        present_names = {kind for kind in ("logits", "probs") if kind in inputs}
+        for argument in ("signals", "features", "categories"):
+            present_names |= set(inputs.get(argument, ()))
+        missing = [name for names in names_by_role.values() for name in names if name not in present_names]
         if not missing:
             return
         options = []
         for role, names in names_by_role.items():
             if not set(names).isdisjoint(missing):
-                # the length of a text is read from the column of the text
+                # a feature "length of TEXT" is read from the column TEXT
                 listed = ",".join(display_name(name).removeprefix(LENGTH_OF) for name in names)
                 options.append(f"-c {role}={'NAME' if role == profile.kind else listed}")
         raise file_error(
@@ -394,10 +401,12 @@ class Predictions(Printable):
             for name, values in vars(self).items()
             if isinstance(values, np.ndarray | TextValues)
         }
-        for name in ("signals", "gapped_signals", "features", "categories"):
-            by_column = getattr(self, name)
-            columns[name] = {column: values[row_numbers] for column, values in by_column.items()}
-        columns["ids"] = None if self.ids is None else self.ids.rows(row_numbers)
+        for field_name in ("signals", "gapped_signals", "features", "categories"):
+            values_by_column = getattr(self, field_name)
+            columns[field_name] = {name: values[row_numbers] for name, values in values_by_column.items()}
+        columns["ids"] = (
+            None if self.ids is None else self.ids.rows(row_numbers)
+        )  # a column that is loaded later
         return replace(self, n=len(row_numbers), **columns)
 
     def __repr__(self) -> str:
@@ -405,7 +414,7 @@ class Predictions(Printable):
 
 
 def graded_predictions(log: Log, *, name: str, unanswered: str | None = None) -> Predictions:
-    """The answers of a log as predictions that are not ranked: every answer has the same confidence.
+    """Return the answers of a log as predictions that are not ranked: every answer has the same confidence.
 
     Every row that was scored is kept: it has a grade, or needs none since there is no answer. Questions without an
     answer are abstentions, or wrong where `unanswered` is "wrong". DataError where answers have losses other than right
@@ -416,14 +425,14 @@ def graded_predictions(log: Log, *, name: str, unanswered: str | None = None) ->
     if not log.scored.any():
         raise file_error(log.path, "no answer was scored. Name another column with -c correct=NAME.")
     # `Log.fields` makes keyword arguments of `Predictions` and needs a confidence; a constant one ranks nothing.
-    unranked = replace(log, signals={"answers": np.zeros(log.n)})
+    unranked_log = replace(log, signals={"answers": np.zeros(log.n)})
     # These rules keep every row that was scored: other rules refuse a log in which no question was answered.
     rules = replace(log.rules, unanswered="wrong", missing="last")
-    fields = unranked.fields(rules) | {"signals": {}}
-    if unanswered != "wrong":
+    fields = unranked_log.fields(rules) | {"signals": {}}
+    if unanswered != "wrong":  # "abstained" or None
         rules = replace(rules, unanswered="abstained")
         fields.pop("refused", None)  # the mask of questions without an answer that count as wrong
-        fields["abstained"] = ~log.answered[log.scored]
+        fields["abstained"] = ~log.answered[log.scored]  # both are masks of the log's rows
     return Predictions(
         name=name,
         path=log.path,
@@ -445,9 +454,9 @@ def unnamed_predictions(log: Log, rules: Rules | None = None) -> Predictions:
 def reading_notes(models: Sequence[Predictions]) -> list[str]:
     """Return a sentence for each way in which refusals and missing confidences of these models were counted.
 
-    A sentence lists the share of questions of each model that it applies to. Every table and page that shows the
-    models shows these sentences; there are none where every model answered everything with a confidence.
-    `log.unanswered` and `log.share_without_confidence` are shares, and `log.rules` say how these rows count.
+    A sentence lists the share of questions of each model that it applies to; there are none where every model answered
+    everything with a confidence. In a log, `unanswered` and `share_without_confidence` are shares from 0 to 1, and
+    `rules` say how these rows count. Models without a log, such as those with class scores, may have abstentions.
     """
     logs = {display_name(model.name): model.log for model in models if model.log is not None}
     notes = []

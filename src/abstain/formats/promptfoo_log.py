@@ -44,15 +44,15 @@ def _find_results(content: Any) -> list[Any] | None:
     The list lies under results.results or results, which may lie under data. Its first entry decides: it must have the
     fields that promptfoo writes. `content` is a parsed JSON value.
     """
-    inner = get_nested(content, "data") or content
-    results = get_nested(inner, "results", "results") or get_nested(inner, "results")
+    export = get_nested(content, "data") or content
+    results = get_nested(export, "results", "results") or get_nested(export, "results")
     if not isinstance(results, list):
         return None
-    first = get_nested(results, 0)
-    has_verdict = isinstance(get_nested(first, "success"), bool)
-    has_question = any(get_nested(first, name) is not None for name in ("vars", "testCase"))
+    first_result = get_nested(results, 0)
+    has_verdict = isinstance(get_nested(first_result, "success"), bool)
+    has_question = any(get_nested(first_result, name) is not None for name in ("vars", "testCase"))
     promptfoo_names = ("prompt", "provider", "failureReason", "gradingResult")
-    has_promptfoo_name = any(get_nested(first, name) is not None for name in promptfoo_names)
+    has_promptfoo_name = any(get_nested(first_result, name) is not None for name in promptfoo_names)
     return results if has_verdict and has_question and has_promptfoo_name else None
 
 
@@ -76,13 +76,14 @@ def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     """Read an export of promptfoo: one row per result, grouped by provider where there are several.
 
     Results whose model could not be called are left out, which a note says; `success` is False for a wrong answer too.
-    DataError where a result does not say whether it succeeded. `load_json` is not used, since an export is one file.
-    `content` is a parsed JSON value.
+    DataError where a result does not say whether it succeeded. `content` is the parsed file, which was recognised as an
+    export; `load_json` is not used, since an export is one file.
     """
     rows: list[Row] = []
     failed_count = 0
     for index, result in enumerate(_find_results(content) or ()):
-        if float_or_none(get_nested(result, "success")) is None:  # neither a truth value nor a number
+        # a truth value, or a number that stands for one
+        if float_or_none(get_nested(result, "success")) is None:
             raise file_error(path, f"result {index + 1} of promptfoo must say `success` or not.")
         if _has_failed(result):
             failed_count += 1
@@ -169,9 +170,11 @@ def read_promptfoo_table(source: OpenedTable, limits: Limits) -> LogContent:
 
     The question is the text of the other columns, promptfoo's variables. Columns of verdicts are titled by provider and
     prompt. Cells without a verdict are left out, and so are failed calls, which a note counts. `limits` are not used,
-    since the table is in memory already. `source` is the opened file: its columns by name, with their types.
+    since the table is in memory already. `source` is the opened file, which was recognised as an export.
     """
-    verdict_columns = _find_verdict_columns(source)
+    verdict_columns = _find_verdict_columns(
+        source
+    )  # by name, at least one; their cells begin with [PASS] or the like
     variables: dict[str, Column] = {
         name: column for name, column in source.columns.items() if name not in verdict_columns
     }

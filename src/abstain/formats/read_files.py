@@ -283,17 +283,20 @@ def _says_what_is_right(source: OpenedTable, roles: Mapping[str, RoleColumns], *
 
 
 def _note_several_models(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) -> None:
-    """Warn where a file holds the rows of several models, by a column without another role, and all are read as one."""
-    name = find_model_column(source)
+    """Warn where a file holds the rows of several models, by a column without another role, and all are read as one.
+
+    `roles` maps each role to its columns, and `rules.only` (column name -> value) selects the rows.
+    """
+    name = find_model_column(source)  # "" where there is none
     if not name or any(name in columns.names for columns in roles.values()):
         return
     texts = source.columns[name].as_texts()
-    rows = select_rows(source, rules).mask
-    count = len(np.unique(texts if rows is None else texts[rows]))
-    if count > 1:
+    row_mask = select_rows(source, rules).mask  # None for all rows
+    model_count = len(np.unique(texts if row_mask is None else texts[row_mask]))
+    if model_count > 1:
         message = (
-            f"{display_name(source.path.name)} holds {count:,} models by `{display_name(name)}`, which are measured as "
-            f"one: compare them with `abstain compare --by {display_name(name)}`, or read one with "
+            f"{display_name(source.path.name)} holds {model_count:,} models by `{display_name(name)}`, which are "
+            f"measured as one: compare them with `abstain compare --by {display_name(name)}`, or read one with "
             f"--only {display_name(name)}=VALUE."
         )
         warnings.warn(message, AbstainWarning, stacklevel=3)
@@ -375,7 +378,7 @@ def _find_refusing_classes(options: _UserOptions, fields: Mapping[str, Any]) -> 
     """
     class_scores = np.asarray(fields[options.class_scores_role])  # "logits" or "probs"
     classes = fields["classes"] or tuple(str(number) for number in range(class_scores.shape[1]))
-    names = TextValues.of(classes)
+    names = TextValues.of(classes)  # one row per class
     for refusal in options.rules.refusals:
         if not find_refusals(names, [refusal]).any():
             listed = ", ".join(display_name(name) for name in classes[:MAX_LISTED_NAMES])
@@ -383,20 +386,23 @@ def _find_refusing_classes(options: _UserOptions, fields: Mapping[str, Any]) -> 
                 options.source.path,
                 f"--refusals names {display_name(refusal)!r}, which is not one of the classes: {listed}.",
             )
-    return find_refusals(names, options.rules.refusals)[class_scores.argmax(axis=1)]
+    means_abstention = find_refusals(names, options.rules.refusals)  # for each class
+    return means_abstention[class_scores.argmax(axis=1)]
 
 
 def _distinct_ids(ids: Column, values: Mapping[str, Values]) -> Column:
     """Return a column of ids that appends task and epoch where ids repeat.
 
     `values` holds the loaded columns by role. The new ids are computed when the column is loaded, which happens only
-    where files are put in one order. The ids are returned unchanged where the file has neither tasks nor epochs.
+    where files are put in one order. They may repeat still. The ids are returned unchanged where the file has neither
+    tasks nor epochs.
     """
     columns = {role: values[role] for role in ("task", "epoch") if role in values}
     if not columns:
         return ids
 
     def load() -> Values:
+        # appends ", task NAME" to each id where some repeat, and then ", epoch NUMBER" where some repeat still
         return TextValues.of(make_distinct(ids.as_texts().tolist(), columns))
 
     return Column(shape=ids.shape, kind=ids.kind, load=load)
@@ -429,8 +435,8 @@ def find_class_scores_role(
 ) -> str:
     """Return "logits" or "probs" where a file is to be read as class scores with labels; otherwise "".
 
-    Logits come before probabilities. Where the user named both a confidence and a column of correct, error or loss,
-    these count more than class scores of the same file.
+    Logits come before probabilities, since they hold the same and more. Where the user named both a confidence and a
+    column of correct, error or loss, these count more than class scores of the same file.
 
     `roles` maps each role ("labels", "confidence", ...) to its columns, `stated_roles` are the roles whose columns the
     user named, and `has_labels` says whether this file or a second one holds labels.
@@ -487,6 +493,7 @@ class _UserOptions:
         """
         unused_roles = sorted(self.stated_roles - used_roles)
         if unused_roles:
+            # such as "the file is read as a plain table, which has one row per sample, ..."
             reason = f"the file is read as {kind}, which {_KIND_DESCRIPTIONS[kind]}"
             raise self.refusal(f"-c {unused_roles[0]}", reason)
         if self.tolerance is not None and self.class_scores_role != "probs":
@@ -705,7 +712,7 @@ def _load_outputs(
     single column of class scores is that of class 1 of a binary model and becomes two columns, with a warning. Rounded
     probabilities are divided by their sums; `tolerance` says how far a sum may be from one, None what rounding
     explains. "abstained" is None where the file does not say it. DataError where values are invalid. `source` is the
-    opened file: its columns by name, with their types.
+    opened file.
     """
     loaded_roles = {role: roles[role] for role in (output_role, "abstained") if role in roles}
     values = {role: source.load(role, role_columns) for role, role_columns in loaded_roles.items()}
@@ -716,7 +723,7 @@ def _load_outputs(
         outputs = loaded_columns.require_numbers(output_role)
     else:
         outputs = loaded_columns.load_class_scores(output_role)
-    if output_role == "probs" and outputs.ndim == 2:
+    if output_role == "probs" and outputs.ndim == 2:  # not for an array without rows, or of three dimensions
         outputs = loaded_columns.normalise_rounded(outputs)
     return {output_role: outputs, "abstained": loaded_columns.find_abstentions()}
 
