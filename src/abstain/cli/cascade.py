@@ -287,6 +287,7 @@ def _read_models(
     with show_working(f"reading {len(files)} files"):
         predictions = []
         for number, ((name, file), cost_column) in enumerate(zip(files.items(), column_of_file)):
+            # where --confidence names a learned confidence for each file, the options have that of this file alone
             options = read_options.of_file(number, len(files))
             if cost_column:
                 options = options._replace(columns=options.columns | {"cost": cost_column})
@@ -649,7 +650,8 @@ def _answer_columns(
         confidences = model.compute_or_take_confidence(score)
         if model.has_class_scores:
             answers = model.likeliest_classes()
-            # computed confidences are rank keys; people know the plain numbers, such as probabilities
+            # Computed confidences are rank keys; people know the plain numbers, such as probabilities. Of class
+            # scores the rule always knows the score, so the default is for type checkers alone.
             confidences = np.asarray(abstain.scores.display(score or "max_softmax", confidences))
         confidence[rows] = confidences[rows].tolist()
         if answers is not None:

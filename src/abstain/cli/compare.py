@@ -476,12 +476,13 @@ def compare_graded(
         raise click.UsageError(f"{metric} takes every question once, and a file has weights. Leave them out.")
     if not unpaired:
         models = align_models(models)
-    answers = {}
+    answers = {}  # by model: which questions it answered correctly (1, or between 0 and 1), and which it answered
     unanswerable = {}
     for model in models:
         graded = model.graded_arguments()
         answers[model.name] = (graded["correct"], graded["answered"])
         unanswerable[model.name] = graded["unanswerable"]
+    # argument of a comparison -> column by model; left out where no model has such a column
     columns = comparison_arguments(models, paired=not unpaired)
     with show_working("comparing"):
         result = abstain.evaluation.compare_answers(
@@ -611,6 +612,7 @@ def draw_comparison(console: Console, result: Comparison, notes: Sequence[str] =
         "difference": [
             "" if pair is None else stacked_cell(console, pair.difference, pair) for pair in pairs
         ],
+        # no test where every sample adds the same to the metric of both (`is_equal`)
         "p": [
             "" if pair is None or pair.is_equal else format_p_value(pair.p_adjusted, result.level)
             for pair in pairs

@@ -74,10 +74,13 @@ def _hint_at_clusters(values_by_name: Mapping[str, Values], consequence: str) ->
         # by its name the column is an id or a kind of clusters; otherwise its values must occur twice on average
         is_named_so = _ID_NAME.fullmatch(name) or any(word in name.lower() for word in _CLUSTER_WORDS)
         largest_count = len(codes) - 1 if is_named_so else len(codes) // 2
+        # with few values, or many rows for each, the column is rather a category
         if not _MIN_CLUSTERS <= count <= largest_count or len(codes) > _MAX_CLUSTER_SIZE * count:
             continue
         block_count = 1 + int(np.count_nonzero(codes[1:] != codes[:-1]))
-        if block_count == count or is_named_so:
+        if (
+            block_count == count or is_named_so
+        ):  # as many blocks as values: the rows of each value stand together
             return [
                 f"`{display_name(name)}` has {count:,} values in {len(codes):,} rows. If rows with one value depend on "
                 f"each other, such as pictures of one patient, add -c clusters={shlex.quote(display_name(name))}: "
@@ -88,6 +91,7 @@ def _hint_at_clusters(values_by_name: Mapping[str, Values], consequence: str) ->
 
 def _hint_at_copies(values_by_name: Mapping[str, Values], consequence: str) -> list[str]:
     """A sentence on rows that equal an earlier row in all of these columns; empty if chance may explain them."""
+    # in each column a number from 0 for each row, equal where the values are
     codes_by_name = {name: _number_values(values) for name, values in values_by_name.items()}
     n = max((len(codes) for codes in codes_by_name.values()), default=0)
     rows = np.arange(n)  # numbers of the rows that equal another row in all columns so far
@@ -134,7 +138,7 @@ def _have_telling_value(values: Values) -> np.ndarray:
         is_long = np.array([len(text) >= _LONG_TEXT for text in values.distinct_texts], dtype=bool)
         return is_long[values.code_of_row]
     numbers = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
-    scaled = numbers * 10**_DECIMALS_BY_CHANCE
+    scaled = numbers * 10**_DECIMALS_BY_CHANCE  # numbers with so few decimals may be equal by chance
     has_decimals = np.abs(scaled - np.round(scaled)) > 1e-3  # more than rounding errors
     is_saturated = np.minimum(np.abs(numbers), np.abs(1 - numbers)) < 10.0**-_DECIMALS_BY_CHANCE
     return np.asarray((has_decimals & ~is_saturated).any(axis=1))

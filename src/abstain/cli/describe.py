@@ -159,7 +159,8 @@ def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predicti
         if predictions.log is not None:
             # read again: learning keeps answers that lack some of the confidences
             learnable = options.read(file, summarise=False, purpose="learning")
-        if not learnable.has_class_scores and len(learnable.learning_inputs().get("signals", {})) < 2:
+        confidences = learnable.learning_inputs().get("signals", {})  # by name
+        if not learnable.has_class_scores and len(confidences) < 2:
             return None
         losses = learnable.own_or_zero_one_losses()
     except (AbstainError, click.UsageError):  # no labels, or no such columns

@@ -209,7 +209,7 @@ def _add_repeats(table: Evaluation, log: Log, level: float) -> Evaluation:
         **graded.graded_arguments(), metrics=["accuracy"], level=level, clusters=graded.clusters
     )
     entries = [
-        replace(entry, score=score, loss=table.losses[0])
+        replace(entry, score=score, loss=table.losses[0])  # a log has one loss
         for entry in (*accuracy.entries, *repeats)
         for score in table.scores
     ]

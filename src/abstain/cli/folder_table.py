@@ -340,7 +340,7 @@ def draw_folder(
     """Print a table for each task, with columns of the same width; columns that are empty throughout are left out.
 
     `console` is where the text goes; `label` is the name of the metric in `area`. A row is one model on one task, and
-    `area` its metric of the ranking by confidence, such as AURC.
+    `area` its metric of the ranking by confidence, such as AURC. Rows of one task must stand together.
     """
     rows_by_task: dict[str, list[FolderRow]] = {}
     for row in rows:
@@ -350,14 +350,16 @@ def draw_folder(
     console.print(
         Text(f"estimates with {level:.0%} intervals below; rank by accuracy within the task", style="dim")
     )
-    columns = _screen_columns(console, rows, label)
+    columns = _screen_columns(
+        console, rows, label
+    )  # by title: a cell for each of `rows`, without the model's name
     widths = {
         title: max(len(title), *(len(line) for cell in cells for line in cell.plain.split("\n")))
         for title, cells in columns.items()
     }
     room = console.width - sum(width + _GAP for width in widths.values())
     model_width = min(max(len(display_name(row.model)) for row in rows), max(room, _SHORTEST_NAME))
-    first_row = 0
+    first_row = 0  # of the task, as an index of `rows`
     for task, task_rows in rows_by_task.items():
         console.print()
         console.print(Text(display_name(task) or "no task named", style="bold"))

@@ -154,6 +154,7 @@ class GuessedColumns:
         names = [name for name in self._names if not _says_something_else(name)]
         labels = _find_named(names, _LABEL_WORDS)
         predictions = [name for name in _find_named(names, _PREDICTION_WORDS) if name not in labels]
+        # two columns of each at most, since every choice is tried by reading the file again
         choices = [
             {"labels": label, "prediction": name}
             for label in labels[:2]

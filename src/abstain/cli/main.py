@@ -268,7 +268,7 @@ def main(arguments: list[str] | None = None) -> Any:
     try:
         return cli(arguments, prog_name="abstain")
     except OSError as error:  # readers and writers raise AbstainError, so this is mostly a full device
-        _discard_output()
+        _discard_output()  # what is still in the buffer, so that closing it does not fail again
         name = escape_controls(error.filename) if error.filename else "standard output"
         with suppress(OSError):
             say(f"abstain: {name}: cannot be read or written ({error.strerror or error}).")

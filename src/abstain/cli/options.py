@@ -350,6 +350,7 @@ def warn_if_worse_than_chance(predictions: abstain.formats.Predictions, score: s
         metrics=["auroc"],
         progress=False,
     )
+    # of the table's notes, those about rankings that are worse than chance
     for warning in abstain.evaluation.chance.chance_warnings(table.notes):
         say(f"warning: {abstain.formats.safety.display_name(predictions.name)}: {warning}")
 
@@ -371,7 +372,9 @@ def refuse_unused_names(*models: abstain.formats.Predictions) -> None:
     # commands that take several names have the plural as the name of their parameter
     flags = {"score": "--score", "scores": "--score", "loss": "--loss", "losses": "--loss"}
     for parameter, flag in flags.items():
-        value = explicit_value(parameter)
+        value = explicit_value(
+            parameter
+        )  # None if the user did not type it, or the command has no such option
         names = value if isinstance(value, list | tuple) else [value]
         if value is not None and not all(name in model.signals for name in names for model in models):
             path = abstain.formats.safety.display_name(models[0].path)

@@ -137,23 +137,23 @@ def choose_jointly(
     loss: str,
     risk: Mapping[str, float],
     groups: Any,
-    target: dict[str, Any],
+    command_options: Mapping[str, Any],
 ) -> JointThreshold | JointGroupThresholds:
     """Call `select_threshold` for several promises with the columns of a file.
 
     A promise is an upper bound on one mean loss, or on the risk within one predicted class. `score` and `loss` name
     what is computed from class scores, `risk` holds the bound of each promise. `groups` is the group of each sample,
-    None for one threshold. `target` are the other options of the command, of which delta and bounded are taken; raises
-    a usage error for another method.
+    None for one threshold. Of `command_options`, delta and bounded are taken. Raises a usage error for a method other
+    than "ltt".
     """
-    if target["method"] != "ltt":
-        raise click.UsageError(f"several promises need --method ltt, got {target['method']}.")
+    if command_options["method"] != "ltt":
+        raise click.UsageError(f"several promises need --method ltt, got {command_options['method']}.")
     predictions = columns.predictions
     options: dict[str, Any] = {
         "sample_weight": predictions.sample_weight,
         "clusters": predictions.clusters,
-        "delta": target["delta"],
-        "bounded": target["bounded"],
+        "delta": command_options["delta"],
+        "bounded": command_options["bounded"],
         "among": columns.among,
         "groups": groups,
     }

@@ -300,6 +300,7 @@ def draw_tables(demo: Demo, models: list[Predictions]) -> None:
     """Print three questions about the models of a demo and their answers: a ranking, the best model, a threshold."""
     console = make_console()
     console.print(Text(demo.about + "\n"))
+    # by model: losses and confidences, a pair of arrays
     samples = {model.name: model.loss_and_confidence(_SCORE, _LOSS) for model in models}
     comparison = compare(samples)
     console.print(Text("1. Which model knows best when it is wrong?\n", style="bold"))

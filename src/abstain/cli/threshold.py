@@ -233,7 +233,7 @@ def threshold(
 
 
 def _read_labelled(file: str, read_options: opt.ReadOptions, *, is_check: bool) -> Predictions | None:
-    """Read a file with labels. For a check, rows without a label yet are left out, and their number is told.
+    """Read a file with labels. For a check, rows without a label yet are left out, and their number is printed.
 
     Returns None, for a check, if the file has confidences or class scores alone. Raises DataError for any other file.
     """
@@ -346,7 +346,7 @@ def _hint_at_dependent_rows(file: str, read_options: opt.ReadOptions, prediction
 def rules_by_group(result: Any, single_name: str) -> dict[Any, Any]:
     """The threshold of each group (the worst first), promise, or promise of a group, by name.
 
-    A single threshold is returned under `single_name`.
+    `result` is a threshold, which is returned under `single_name`, or one per group, with one promise or several.
     """
     if isinstance(result, JointThreshold):
         return result.promises

@@ -326,9 +326,9 @@ def _graded_content(
 ) -> dict[str, Any]:
     """Compute what a board shows besides a ranking by a metric of graded answers: other metrics, and groups.
 
-    `models` holds each model with the name of the score that ranks it. Returned are "curves" (none), "columns" (title
-    -> model -> value, None if undefined) and "groups" (group -> model -> metric with its interval, None if undefined).
-    `loss` names what is computed from class scores.
+    `models` holds each model with the name of the score that ranks it, by name in the ranking. Returned are "curves"
+    (none), "columns" (title -> model -> value, None if undefined) and "groups" (group -> model -> the ranking's metric
+    with its interval, None if undefined). `loss` names what is computed from class scores.
     """
     metric = answer_metric(comparison.metric)
     answers_of_model: dict[str, GradedAnswers] = {}

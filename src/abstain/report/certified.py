@@ -222,7 +222,8 @@ def share_text(share: float) -> str:
 def describe_promise(rule: Threshold, answered_share: float, *, is_zero_one: bool) -> str:
     """One sentence: which share to answer, at most which risk, promised with which confidence; or that it cannot be.
 
-    `answered_share` is the share of all samples that the model answered; `is_zero_one` says that losses are errors.
+    `answered_share` is the share of all samples that the model answered, and `rule.coverage` the share of these that
+    the rule accepts. `is_zero_one` says that losses are errors.
     """
     risk = risk_text(rule.target, is_zero_one)
     if not rule.feasible:

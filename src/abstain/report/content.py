@@ -461,13 +461,10 @@ def clinical_of(predictions: Predictions, score: str, positive: Any, level: floa
     """Tabulate sensitivity, specificity and predictive values among accepted samples, at shares of the answered.
 
     A sample that the model refused to answer is never accepted but counts in every coverage: it gets a confidence below
-    all others. Samples without a label are left out.
-
-    `score` names the confidence that is computed from class scores, `positive` is a class as in the labels. Thresholds
-    in the table are plain values of the score, not its rank keys. Raises DataError if the file does not hold both true
-    and predicted classes. `predictions` holds what a file says of one model: class scores or confidences, labels or
-    losses, weights and groups. `level` is the two-sided confidence level, such as 0.95. A rank key orders samples as
-    its score does, but does not round to the score's largest value.
+    all others. Samples without a label are left out. `predictions` are those of one file, `positive` is a class as in
+    its labels, and `level` the two-sided confidence level. `score` names the confidence that is computed from class
+    scores: a rank key, which orders samples as the score does without rounding. The thresholds in the table are plain
+    values of the score. Raises DataError if the file does not hold both true and predicted classes.
     """
     labels, _ = predictions.true_and_given_classes()
     if labels.dtype.kind == "f":

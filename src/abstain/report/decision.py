@@ -150,10 +150,10 @@ def format_risk(model: ModelContent, risk: float) -> str:
 
 
 def decision_card(content: Content) -> str:
-    """Make the card in which the reader chooses a risk: the promise, a slider, the rule to save, and all steps.
+    """Make the card in which the reader chooses a risk: the promise, a slider, the rule to save, a table of all risks.
 
     It shows the best model first; the script changes it. If nothing can be promised, it says why and what would help.
-    `content` holds everything that the page shows.
+    `content` holds everything that the page shows. The arguments of `fill` are the fields of `assets/decision.html`.
     """
     best = _best_model(content)
     rules = best.certified.rules  # one for each risk that may be asked for; there may be none

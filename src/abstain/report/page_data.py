@@ -40,7 +40,7 @@ def embedded(content: Content, command: str = "") -> dict[str, Any]:
     risk_noun = "error rate" if zero_one else "mean loss"
     loss_noun = "errors" if zero_one else "loss"
     names = [model.predictions.name for model in content.models]
-    ranked = names  # best first, in the order of the ranking if there is one
+    ranked = names  # best first if there is a ranking, otherwise in the order of the files
     if content.comparison is not None and len(names) > 1:
         ranked = list(content.comparison.names)
     short = short_names(names)

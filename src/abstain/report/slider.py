@@ -215,6 +215,7 @@ def _risk_limits(
         )
     except AbstainError:  # one sample, or one cluster
         return no_limits, no_limits
+    # one entry for each metric, that is, for each coverage
     return [entry.low for entry in table.entries], [entry.high for entry in table.entries]
 
 
