@@ -415,12 +415,12 @@ def merge_parts(
     There is at least one part. `totals` are the sums over the whole data set that `summarise_part` got for each part,
     in the same units. Losses that are 0 or one number are divided by that number: `summarise_part` has converted all
     sums of the parts, and the totals and the best area are converted here. Masses have no such unit. `best_area` is the
-    AURC of the best order, in the user's units, where it is no function of the risk alone: for relative weights, and
-    losses other than 0/1; None otherwise.
+    AURC of the best order, in the units of `totals`, where it is no function of the risk alone: for relative weights,
+    and losses other than 0/1; None otherwise.
     """
     in_error_units = totals.in_error_units()  # the same object if nothing changes
     if in_error_units is not totals:
-        totals = in_error_units
+        totals = in_error_units  # `error_size` is now that number
         best_area = None if best_area is None else best_area / totals.error_size
     areas = parts[0].area_sums  # every part has sums of the same areas
     area_sums = {area: stack_parts([part.area_sums[area] for part in parts]) for area in areas}
