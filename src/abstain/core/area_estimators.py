@@ -542,8 +542,9 @@ def _tie_correction(
     )
     terms_of_samples = area_terms(rows_of_samples, estimator, ties)
     terms_of_runs = area_terms(rows_of_runs, estimator, ties)
-    added = np.bincount(line[last_of_run], terms_of_runs, line_count)
-    return added - np.bincount(line, terms_of_samples, line_count)
+    run_sums = np.bincount(line[last_of_run], terms_of_runs, line_count)  # by line; 0 for a line without ties
+    sample_sums = np.bincount(line, terms_of_samples, line_count)
+    return run_sums - sample_sums
 
 
 # The best that any confidence could do: losses in ascending order, each sample a row of its own ------

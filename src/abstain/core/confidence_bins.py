@@ -148,10 +148,8 @@ def _octave_tables(bins: int, domain: str) -> _OctaveTables:
     first_bin = np.zeros_like(bin_count, dtype=np.int64)
     next_bin = 0
     for region_number, region in enumerate(_REGIONS):
-        is_reversed = region in (
-            "top",
-            "negative",
-        )  # there the confidence increases as the distance decreases
+        # there the confidence increases as the distance decreases
+        is_reversed = region in ("top", "negative")
         for octave in range(_OCTAVES - 1, -1, -1) if is_reversed else range(_OCTAVES):
             first_bin[region_number, octave] = next_bin
             next_bin += int(bin_count[region_number, octave])

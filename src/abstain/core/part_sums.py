@@ -858,20 +858,13 @@ def combine_parts(parts: AreaSums, area: Area, metric_derivative: MetricDerivati
         is_rounding = total <= SUM_ROUNDING * float(np.sum(np.abs(terms)))
         return 0.0 if is_rounding else total / total_mass**p
 
-    # The rank weight of a loss is its slope within the part plus what other parts add to it. It is 1 where the area
-    # does not weigh by rank, and for the risk, which does not depend on the area (k = 0) and counts all losses alike.
-    loss_sums = parts.ranked_loss_sums
+    # by part; the rank weight is 1 where the area does not weigh by rank, and for the risk, which does not depend on
+    # the area (k = 0) and counts all losses alike
     if area.weighs_by_rank and k != 0:
-        added_slope = from_others.slope
-        ranked_loss = loss_sums.loss_slope + added_slope * loss_sums.loss
-        squared_ranked_loss = (
-            loss_sums.squared_loss_squared_slope
-            + 2 * added_slope * loss_sums.squared_loss_slope
-            + added_slope**2 * loss_sums.squared_loss
-        )
+        ranked_loss, squared_ranked_loss = _sum_ranked_losses(parts.ranked_loss_sums, from_others.slope)
     else:
-        ranked_loss = loss_sums.loss
-        squared_ranked_loss = loss_sums.squared_loss
+        ranked_loss = parts.ranked_loss_sums.loss
+        squared_ranked_loss = parts.ranked_loss_sums.squared_loss
     # sums over errors of w^2, w^2 u and w^2 u^2, by part; an error has loss 1
     w2, w2u, w2u2 = parts.error_influence_sums.T
     squared_error_influence = k**2 * w2u2 + 2 * k * (a + b) * w2u + (a + b) ** 2 * w2  # (w (k u + a + b))^2
@@ -883,6 +876,22 @@ def combine_parts(parts: AreaSums, area: Area, metric_derivative: MetricDerivati
         # rounding can make this sum of squares slightly negative
         error_square_sum=max(float(np.sum(squared_error_influence)), 0.0) / total_mass**2,
     )
+
+
+def _sum_ranked_losses(sums: RankedLossSums, added_slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums over each part of w l r and of (w l r)^2, with w the weight of a sample, l its loss and r its rank weight.
+
+    r is s, the slope in the loss as far as the sample's own part decides it, plus `added_slope`, what all other parts
+    add to it: one number per part. The fields of `sums` have one entry per part too: sums of w l (`loss`), w l s
+    (`loss_slope`) and (w l)^2 s^i for i = 0, 1, 2.
+    """
+    ranked_loss = sums.loss_slope + added_slope * sums.loss
+    squared_ranked_loss = (
+        sums.squared_loss_squared_slope
+        + 2 * added_slope * sums.squared_loss_slope
+        + added_slope**2 * sums.squared_loss
+    )
+    return ranked_loss, squared_ranked_loss
 
 
 def effects_of_other_parts(parts: AreaSums) -> LossLine:
