@@ -457,8 +457,8 @@ def literal_log_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     1.09861
     """
     losses, confidences = check_vectors("literal_log_aurc", loss, confidence)
-    # one row per distinct confidence, most confident first: its number of samples (`mass`), the sum of their losses, and
-    # the number of samples up to it (`accepted_mass`); `total_mass`, a vector of one entry, is that of all samples
+    # One row per distinct confidence, most confident first: its number of samples (`mass`), the sum of their losses,
+    # and the number of samples down to it (`accepted_mass`). `total_mass`, a vector of one entry, is that of all.
     rows = rows_from_numpy(losses, confidences)
     rank = rows.total_mass - rows.accepted_mass + rows.mass  # how many samples are at most as confident
     weight = -np.log1p(-rank / (rows.total_mass + 1))

@@ -88,9 +88,10 @@ def add_with_torch(
     """Add samples to `state`, in place, with plain torch operations on any device.
 
     `loss` and `confidence` have shape (n,), and so has `binned_value`, the number by which `binmap` chooses a sample's
-    bin. The state keeps counts, sums of losses, and the extremes of the confidences.
+    bin. The state keeps counts, sums of losses, and the extremes of the confidences, one entry per bin in each; the
+    extremes of an empty bin are inf (`low`) and -inf (`high`).
     """
-    bin_index = binmap.index(xp, binned_value)
+    bin_index = binmap.index(xp, binned_value)  # one bin per sample, from 0 to `binmap.size` - 1
     wide_confidence = confidence.double()
     state.count.add_(torch.bincount(bin_index, minlength=binmap.size))
     state.loss_sum.scatter_add_(0, bin_index, loss.double())
@@ -114,11 +115,13 @@ def add_with_general_kernel(
     `loss`, `confidence` (contiguous) and `binned_value`, the number that decides a sample's bin, have shape (n,) with n
     > 0 and are on the GPU of `state`. `binmap` gives the bin of a confidence.
     """
+    # copies, which the kernel changes; `state.low` and `state.high` are set from them at the end
     low_bits = to_ordered_bits(state.low)
     high_bits = to_ordered_bits(state.high)
     if loss.dtype is torch.bool:  # the kernel reads bytes, 0 or 1
         loss = loss.view(torch.uint8)
     n = confidence.shape[0]
+    # of each octave (power of two) of the numbers to be binned: its first bin, and into how many bins it is divided
     first_bin, bin_count = kernel_tables(binmap, confidence.device)
     program_count = (n + _SAMPLES_PER_PROGRAM - 1) // _SAMPLES_PER_PROGRAM
     kernels.add_to_bins[(program_count,)](
@@ -147,6 +150,7 @@ def add_with_lean_kernel(state: BinState, binmap: BinMap, loss: Array, confidenc
     `state`. The map has at most LEAN_BINS bins, fewer than 512 in each octave; nothing is checked here. `binmap` gives
     the bin of a confidence.
     """
+    # the extremes as integers of the same order, which the kernel changes; the state is set from them at the end
     low_bits = to_ordered_bits(state.low)
     high_bits = to_ordered_bits(state.high)
     error_count = torch.zeros_like(state.count)
@@ -156,7 +160,9 @@ def add_with_lean_kernel(state: BinState, binmap: BinMap, loss: Array, confidenc
     kernels.add_to_shared_bins[(program_count,)](
         confidence,
         loss.contiguous().view(torch.uint8),
-        packed_kernel_table(binmap, confidence.device),
+        packed_kernel_table(
+            binmap, confidence.device
+        ),  # where the bins of each octave begin, and how many there are
         state.count,
         error_count,
         low_bits,
@@ -197,6 +203,7 @@ def _lean_kernel_works(device: str, binmap: BinMap) -> bool:
         add_with_lean_kernel(kernel_state, binmap, loss, confidence)
     except Exception:  # a compiler that rejects the PTX: `add` then uses the general kernel
         return False
+    # the fields of both: counts, sums of losses, smallest and largest confidence of each bin
     return all(torch.equal(computed, expected) for computed, expected in zip(kernel_state, expected_state))
 
 

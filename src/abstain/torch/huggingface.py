@@ -77,6 +77,7 @@ def trainer_loss(**options: Any) -> Callable[..., Array]:
         else:
             # the mass of a sample is the weight of its class; without samples it is not 0, since it divides
             total_mass = criterion.weight[labels[is_counted]].sum().clamp(min=1e-30)
+        # with reduction "none" each loss comes multiplied by its weight and mass, so this is what "mean" would return
         mean = weighted_losses.sum() / total_mass
         if num_items_in_batch is None:  # no gradient accumulation
             return mean

@@ -59,7 +59,12 @@ class AURCMonitor(Callback):  # type: ignore[misc]
         sigmas: float = 1.0,
         level: float = 0.95,
     ) -> None:
-        """Store the options that the class describes, and make the stopping rule."""
+        """Store the options, and make the stopping rule.
+
+        `metric` is the attribute of the module that holds the metric, and `level` that of its interval. Progress is a
+        fall of AURC by more than `sigmas` standard errors. `patience` is the number of validations without progress to
+        allow (None: any). The best checkpoint is saved as `best.ckpt` in the folder `dirpath` (None: not saved).
+        """
         self.metric = metric
         self.level = check_fraction("AURCMonitor", "level", level, open_high=True)
         self.rule = PairedPatience(patience, sigmas)
@@ -89,7 +94,7 @@ class AURCMonitor(Callback):  # type: ignore[misc]
         """
         if trainer.sanity_checking:
             return
-        metric = self._metric_of(pl_module)
+        metric = self._metric_of(pl_module)  # the module has updated it in this validation
         interval = metric.compute_with_interval(self.level)
         pl_module.log_dict(error_bar_entries(self.metric, interval), rank_zero_only=True)
         loss, confidence = metric.samples()

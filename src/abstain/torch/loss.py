@@ -269,7 +269,8 @@ class AURCLoss(nn.Module):  # type: ignore[misc]
         `mix` is the share of the plain mean of the criterion: 0 is AURC alone, 1 the plain mean alone. `criterion`
         gives the loss of each sample; None is cross-entropy, to which `label_smoothing` applies: the share of the
         target spread evenly over all classes. Samples whose target is `ignore_index` are left out. `temperature` is
-        that of soft ranks. With `gather`, samples are ranked over all replicas of the process group `group`.
+        that of soft ranks, through which gradients flow. With `gather`, samples are ranked over all replicas of the
+        process group `group`. `weight` has one number per class. `check_finite`: None checks logits on the CPU alone.
         """
         super().__init__()
         batch.check_options(
@@ -305,6 +306,7 @@ class AURCLoss(nn.Module):  # type: ignore[misc]
         self.fixed_mix = 0.0 if callable(mix) else check_fraction("AURCLoss", "mix", mix, open_low=False)
         if self.schedule is not None:  # tensors, so that compiled code is not compiled again at each step
             self.register_buffer("steps_done", torch.zeros((), dtype=torch.int64))
+            # not stored: it follows from the schedule and `steps_done`
             self.register_buffer("mix", torch.tensor(self.schedule(0), dtype=torch.float64), persistent=False)
 
     def forward(self, logits: Array, labels: Array) -> Array:

@@ -278,19 +278,19 @@ class Averaging:
         self.level = check_fraction(name, "level", level, open_high=True)
         self.network = network
         self.held_out = held_out
-        # evenly spread, the last epoch among them; fewer than `looks` if there are fewer epochs
+        # `looks` epochs, evenly spread, the last one among them; fewer if there are fewer epochs
         self.epochs_to_evaluate = {math.ceil(epochs * k / looks) for k in range(1, looks + 1)}
-        self.epoch = 0
-        self.looks: list[tuple[int, float]] = []  # epoch and held-out AURC of each evaluation
-        self.best: _Evaluation | None = None
+        self.epoch = 0  # how many epochs are in the mean of the weights
+        self.evaluations: list[tuple[int, float]] = []  # epoch and held-out AURC of each evaluation
+        self.best: _Evaluation | None = None  # the one with the lowest AURC
         # the mean of the weights after each epoch so far; `after_epoch` adds to it
         self.averaged = AveragedModel(network)
         self.original_modes = [(module, module.training) for module in network.modules()]
         if state is None:
             self.original_weights = deepcopy(network.state_dict())
             original = _evaluate(name, network, held_out)
-            self.original_samples = original.samples
-            self.label_digest = original.label_digest
+            self.original_samples = original.samples  # losses and confidences
+            self.label_digest = original.label_digest  # equal for equal labels in equal order
             self._check_enough_errors()
         else:
             self._load_state(state)
@@ -312,9 +312,10 @@ class Averaging:
         if few_errors:
             remedy = f"Hold out many more than {len(loss)} samples"
             if error_count:
-                # the number of effective errors grows with that of the samples; ENOUGH_ERRORS is eleven
+                # how many errors of equal rank weight would say as much about AURC; their number grows with that of
+                # the samples, and ENOUGH_ERRORS is eleven
                 present = _count_effective_errors(to_host(loss), to_host(confidence))
-                needed_count = _round_up(len(loss) * ENOUGH_ERRORS / present)
+                needed_count = _round_up(len(loss) * ENOUGH_ERRORS / present)  # to two digits
                 remedy = f"Hold out about {needed_count:,} instead of {len(loss)} samples"
             raise InputError(
                 f"{self.name}: `held_out` is too small for any verdict: the AURC of the start {few_errors}, and a "
@@ -358,19 +359,20 @@ class Averaging:
         """Recompute batch norm on `train`, measure the held-out AURC of the mean, and remember the best mean.
 
         `train` is the training data, an iterable of batches; the network is not trained on it here. Appends the epoch
-        and the AURC to `looks`, and replaces `best` if the AURC is lower than at all evaluations before.
+        and the AURC to `evaluations`, and replaces `best` if the AURC is lower than at all evaluations before.
+        `self.averaged` holds the mean, in its `module`.
         """
         # each batch is wrapped in a mapping, because `update_bn` would pass on only the first part of a pair
         train_batches = _read_batches(self.name, "train", train, self.network)
         wrapped_batches = ({"batch": batch} for batch in train_batches)
         update_bn(wrapped_batches, _TakesWrappedBatch(self.averaged))
         result = _evaluate(self.name, self.averaged, self.held_out)
-        self._check_labels(result.label_digest)
-        lowest_aurc = min((earlier_aurc for _, earlier_aurc in self.looks), default=math.inf)
+        self._check_labels(result.label_digest)  # raises if they are not those of the first evaluation
+        lowest_aurc = min((earlier_aurc for _, earlier_aurc in self.evaluations), default=math.inf)
         if result.aurc < lowest_aurc:
             weights = deepcopy(self.averaged.module.state_dict())
             self.best = _Evaluation(epoch=self.epoch, samples=result.samples, weights=weights)
-        self.looks.append((self.epoch, result.aurc))
+        self.evaluations.append((self.epoch, result.aurc))
 
     def finish(self, train: Iterable[Any]) -> Tuned:
         """Compare the best mean with the original weights, and load whichever is kept into the network.
@@ -381,17 +383,19 @@ class Averaging:
         """
         if not self.epoch:
             raise InputError(f"{self.name}: no epoch was trained, so there is nothing to compare.")
-        stopped_early = not self.looks or self.looks[-1][0] != self.epoch
+        stopped_early = not self.evaluations or self.evaluations[-1][0] != self.epoch
         if stopped_early:
             self._evaluate_average(train)
         assert self.best is not None  # there was an evaluation, and the first one is the best so far
         # Bonferroni: the best of several evaluations is compared, so each gets its part of the error probability
-        level = 1 - (1 - self.level) / len(self.looks)
+        level = 1 - (1 - self.level) / len(self.evaluations)
         difference = paired_difference(*self.best.samples, *self.original_samples, metric="aurc", level=level)
         improved = difference.significant and difference.difference < 0
         self.network.load_state_dict(self.best.weights if improved else self.original_weights)
         self.network.eval()
-        return Tuned(improved=improved, epoch=self.best.epoch, difference=difference, looks=tuple(self.looks))
+        return Tuned(
+            improved=improved, epoch=self.best.epoch, difference=difference, looks=tuple(self.evaluations)
+        )
 
     def restore_start(self) -> None:
         """Give the network its original weights and modes (training or evaluation, each module its own) again."""
@@ -407,19 +411,23 @@ class Averaging:
             "original_weights": self.original_weights,
             "original_samples": self.original_samples,
             "label_digest": self.label_digest,
-            "looks": self.looks,
+            "looks": self.evaluations,
             "best": None if self.best is None else self.best._asdict(),
         }
 
     def _load_state(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state_dict` returned, whichever device its tensors are on."""
+        """Continue from what `state_dict` returned, whichever device its tensors are on.
+
+        Losses and confidences go to the device of the network. Weights stay where they are, because `load_state_dict`
+        copies them to the device of the network when they are used.
+        """
         device = _device_of(self.network)
         self.epoch = state["epoch"]
         self.averaged.load_state_dict(state["averaged"])
         self.original_weights = state["original_weights"]
         self.original_samples = _move_samples(state["original_samples"], device)
         self.label_digest = state["label_digest"]
-        self.looks = [(epoch, aurc) for epoch, aurc in state["looks"]]
+        self.evaluations = [(epoch, aurc) for epoch, aurc in state["looks"]]
         if state["best"] is not None:
             best = _Evaluation(**state["best"])
             self.best = best._replace(samples=_move_samples(best.samples, device))
@@ -486,6 +494,7 @@ def _evaluate(name: str, network: nn.Module, held_out: Iterable[Any]) -> _HeldOu
     callback in the message.
     """
     modes = [(module, module.training) for module in network.modules()]
+    # keeps the 0/1 loss and the confidence of every sample
     metric = AURC(ignore_index=-100).to(_device_of(network))
     digest = hashlib.sha256()
     try:
@@ -560,7 +569,8 @@ class PairedPatience:
 
         `loss` and `confidence` have one entry per sample, always of the same samples in the same order. Progress is an
         AURC lower than that of the last progress by more than `sigmas` standard errors of the difference. It makes this
-        evaluation the best one; otherwise the count of evaluations without progress rises.
+        evaluation the best one (`best` is its AURC, `samples` its losses and confidences, None before the first);
+        otherwise `since`, the count of evaluations without progress, rises.
         """
         is_first = self.samples is None
         # the first evaluation is compared with itself, which also checks its samples
