@@ -181,9 +181,8 @@ class AreaUnderCurve(Area):
         estimator = self.estimator
         ties = self.ties
         if estimator == "harmonic" and ties == "threshold" and not rows.has_empty_rows:
-            return _plain_area_derivative(
-                rows
-            )  # the usual case, computed faster; it divides by every accepted mass
+            # the usual case, computed faster; it divides by every accepted mass
+            return _plain_area_derivative(rows)
         slope = row_weights(rows, estimator, ties)  # the rank weight of each row
         # derivatives of the term of each row in its mass m and in its accepted mass N
         effects = _mass_effects(rows, estimator, ties)

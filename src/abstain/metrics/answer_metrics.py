@@ -104,9 +104,8 @@ class GradedAnswers(NamedTuple):
         unanswerable = np.asarray(self.unanswerable, dtype=np.float64)
         if name == "unanswerable":
             return unanswerable
-        return unanswerable * (
-            1 - attempted
-        )  # "unanswerable_not_attempted", the only name in `COUNTED` after these
+        # "unanswerable_not_attempted", the only name in `COUNTED` after these
+        return unanswerable * (1 - attempted)
 
 
 def kinds_of_question() -> GradedAnswers:

@@ -689,11 +689,8 @@ def load(path: str) -> Metric:
         else:
             module = importlib.import_module(module_name)
         metric = getattr(module, object_name)
-    except (
-        ImportError,
-        AttributeError,
-        ValueError,
-    ) as problem:  # ValueError: no colon, so the module has no name
+    # ValueError: without a colon the module's name is empty
+    except (ImportError, AttributeError, ValueError) as problem:
         raise InputError(f"metrics.load: cannot import {path!r}: {problem}.") from None
     if not isinstance(metric, Metric):
         raise InputError(f"metrics.load: {path!r} must be an abstain.Metric, got {type(metric).__name__}.")
