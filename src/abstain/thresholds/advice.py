@@ -81,10 +81,12 @@ class Advice:
         return f"{feasible} {self._needed()}"
 
     def _needed(self) -> str:
-        """A sentence on how many samples the target needs.
+        """A sentence on how many samples the target needs; `unit` names what is counted, "samples" or "clusters".
 
-        Without a number, `why_none` says why there is none: "few" (too few data to tell), "risk" (the observed risk is
-        not clearly below the target), or None in the advice for a cascade, which finds no policy that keeps the risk.
+        Without a number (`samples` is None), `why_none` says why: "few" (too few data to tell), "risk" (the observed
+        risk is not clearly below the target), or None in the advice for a cascade, which finds no policy that keeps the
+        risk. `fewest` is the number of accepted samples that the target needs if none of them has a loss; None with
+        clusters, where no such number is known.
         """
         if self.samples is not None:
             coverage = ""
@@ -95,7 +97,7 @@ class Advice:
             )
         if self.why_none == "few":
             at_least = ""
-            if self.fewest is not None:  # None with clusters
+            if self.fewest is not None:
                 at_least = f" Even without a single error, {self.fewest:,} accepted ones are needed; with errors, more."
             return f"These data are too few to tell how many {self.unit} the target needs.{at_least}"
         if self.why_none is None:
@@ -185,7 +187,7 @@ def bisect(
     """Bisect between `low` and `high`, and return a number that passes, close to one that does not.
 
     `high` must pass, and `low` is taken not to pass; neither is tried. The search stops when the two are within
-    `absolute + relative * high`, which must be positive.
+    `absolute + relative * high`: one of the two must be positive, and with `relative` alone, `low` too.
     """
     while high - low > absolute + relative * high:
         middle = (low + high) / 2
@@ -212,22 +214,26 @@ def _search_count(
 ) -> _Needed | None:
     """Find how many samples (or clusters) would certify `risk`; None if a hundred times as many would not.
 
-    Targets are visited downwards, on a fixed grid, from `largest_target` to the first at or below `risk`; each is the
-    one before divided by `ratio_of_targets`. The search for each begins at the number that the one before needs. So a
-    smaller target never needs fewer, although tests at other ranks may by chance pass with fewer.
+    `pilot` is what the calibration data say of the risk at each coverage; `total_count` is their number. Targets and
+    `risk` are scaled to [0, 1]. Targets are visited downwards, on a fixed grid, from the first below `largest_target`
+    to the first at or below `risk`; each is the one before divided by `ratio_of_targets`. The search for each begins at
+    the number that the one before needs. So a smaller target never needs fewer, although tests at other ranks may by
+    chance pass with fewer.
     """
-    count = pilot.total_count + 1  # the calibration samples (or clusters) were not enough
+    fewest_to_try = pilot.total_count + 1  # the calibration samples (or clusters) were not enough
     needed = None
-    for target in _targets_down_to(risk, largest_target, ratio_of_targets):
+    for target in _targets_down_to(risk, largest_target, ratio_of_targets):  # one target at least
         needed = None
-        for larger_count in _rounded_counts(count, MAX_GROWTH * pilot.total_count):
+        # numbers of two digits, such as 1,200, in rising order
+        for larger_count in _rounded_counts(least=fewest_to_try, most=MAX_GROWTH * pilot.total_count):
+            # None if so many would probably not certify this target
             coverage = pilot.coverage_probably_certified(larger_count, target, delta)
             if coverage is not None:
                 needed = _Needed(larger_count, coverage)
                 break
         if needed is None:
             return None
-        count = needed.sample_count
+        fewest_to_try = needed.sample_count
     return needed
 
 
@@ -280,11 +286,14 @@ class _SampleCurve(NamedTuple):
     def of(cls, calibration: Calibration, *, is_sgr: bool) -> _SampleCurve:
         """Read the curve of calibration samples without clusters; empty for fewer than 50.
 
+        The arrays of a curve have one entry per threshold, from few accepted samples to many. Their names say what is
+        summed over the accepted samples: `sum_w2_l` is the sum of w^2 l, with weights w divided by the largest (1
+        without weights), and losses l scaled to [0, 1]. `calibration.ranked` holds the samples, most confident first.
         `is_sgr` says whether the threshold is chosen by method "sgr" (a binary search over ranks) or by "ltt".
         """
         ranked = calibration.ranked
         n = calibration.n
-        accepted_count = np.zeros(0, dtype=np.int64)
+        accepted_count = np.zeros(0, dtype=np.int64)  # of each threshold
         if n >= FEWEST_ACCEPTED:
             accepted_count = np.unique(np.geomspace(FEWEST_ACCEPTED, n, CURVE_POINTS).astype(np.int64))
         weight = np.ones(n) if ranked.weight is None else np.asarray(ranked.weight, np.float64)
@@ -312,8 +321,8 @@ class _SampleCurve(NamedTuple):
             coverage=calibration.coverage(accepted_count),
             sum_w=accepted_sum(weight),
             sum_wl=sum_wl,
-            # The search picks the smallest of many numbers of samples, so one whose observed loss is low by chance.
-            # So it plans with one loss of 1 more, of a sample of mean weight.
+            # The search picks the smallest number of samples that passes, and so prefers thresholds whose observed loss
+            # is low by chance. Therefore it plans with one loss of 1 more, of a sample of mean weight.
             planning_sum_wl=sum_wl + weight.mean(),
             sum_w2=accepted_sum(weight**2),
             sum_w2_l=accepted_sum(weight**2 * loss),
@@ -335,6 +344,9 @@ class _SampleCurve(NamedTuple):
 
         Method "sgr" is a binary search over ranks instead. It goes down to 1/2 of all samples, then 1/4, ... while
         tests fail, and up again from the first that passes: these ranks are taken for its starts.
+
+        `risk` is the target, scaled to [0, 1]. `coverage` holds the share of the total weight that each threshold of
+        this curve accepts, rising.
         """
         if self.is_sgr:
             test_count = math.ceil(math.log2(sample_count))  # one for each halving
@@ -348,12 +360,14 @@ class _SampleCurve(NamedTuple):
         if not len(passed_start_ranks):
             return None
         smallest_passed_rank = passed_start_ranks[0]
+        # some hundred ranks stand for those that are tested from there on
         ranks = np.unique(np.geomspace(smallest_passed_rank, sample_count, CURVE_POINTS).astype(np.int64))
         passed = self._probably_pass(ranks, sample_count, risk, level)
-        # tests go on until one fails; the first is the start, which has passed. The False that is appended is found
-        # if all pass.
+        # Tests go on until one fails; the first is the start, which has passed. The appended False is the first
+        # failure if all pass.
         passed_before_first_failure = int(np.argmin(np.append(passed, False)))
         last_passed_rank = ranks[max(0, passed_before_first_failure - 1)]
+        # where, in the arrays of this curve, the threshold stands that accepts the same share of all samples
         [position] = self._positions_of_ranks(np.asarray([last_passed_rank]), sample_count)
         return float(self.coverage[position])
 
@@ -375,6 +389,7 @@ class _SampleCurve(NamedTuple):
         threshold, `planning_sum_wl` is the sum of w l (weight times loss) of the accepted with that loss added, while
         the sums of w, w^2, w^2 l and w^2 l^2 are as observed. Weights are at most 1, so a sum of weights is at most
         the number of samples (`accepted_count`). `zero_one` means that every loss is 0 or 1 and every weight is 1.
+        `risk` is the target; it and the losses are scaled to [0, 1].
         """
         if not len(ranks) or not len(self.accepted_count):
             return np.zeros(len(ranks), dtype=bool)
@@ -424,8 +439,10 @@ class _ClusterCurve(NamedTuple):
     def of(cls, clusters: ClusteredSamples) -> _ClusterCurve:
         """Read the curve at thresholds that accept samples of 40 clusters or more; empty if there are fewer.
 
-        `clusters` holds the calibration samples in the order given, and the cluster that each belongs to. A threshold
-        that accepts samples of fewer clusters is left out: they say too little of its risk.
+        `clusters` holds the calibration samples in the order given, with losses scaled to [0, 1], and the cluster that
+        each belongs to. A threshold that accepts samples of fewer clusters is left out: they say too little of its
+        risk. In the result, `coverage` has one entry per threshold, rising, and the sums of weights w and of w l have
+        one row per threshold and one column per cluster, in units of the weight of the heaviest cluster.
         """
         total_mass = clusters.weight.sum()
         all_clusters = np.arange(clusters.cluster_count)
@@ -486,20 +503,21 @@ class _ClusterCurve(NamedTuple):
             if not self.coverage[0] <= start_share <= self.coverage[-1]:
                 continue  # not on the curve
             # position of the first threshold that accepts this share or more
-            first = int(np.searchsorted(self.coverage, start_share))
-            if passed[first]:
+            start_position = int(np.searchsorted(self.coverage, start_share))
+            if passed[start_position]:
                 # how many tests pass from there on before one fails (or the curve ends); 1 or more
-                passed_in_row = int(np.argmin(np.append(passed[first:], False)))
-                return float(self.coverage[first + passed_in_row - 1])  # of the last that passed
+                passed_in_row = int(np.argmin(np.append(passed[start_position:], False)))
+                return float(self.coverage[start_position + passed_in_row - 1])  # of the last that passed
         return None
 
     def _probably_pass(self, tested_count: int, risk: float, level: float) -> np.ndarray:
         """Whether the test of each threshold passes on so many clusters for about three quarters of all data sets.
 
         A test divides a wealth of 1 among eight bets on the clusters, and passes if this becomes 1 / `level`. It is
-        taken to pass if one bet alone reaches as much. The log wealth of a bet after N clusters is
-        about N m - z s sqrt(N), where m and s are mean and standard deviation of what one cluster adds, m is taken one
-        standard error lower than was observed, and z is POWER_QUANTILE.
+        taken to pass if one bet alone reaches as much. In three quarters of all data sets, the log wealth of a bet
+        after N clusters is at least about N m - z s sqrt(N), where m and s are mean and standard deviation of what one
+        cluster adds, m is taken one standard error lower than was observed, and z is POWER_QUANTILE, the normal
+        quantile of that share. `risk` is the target r, scaled to [0, 1].
         """
         # One row per threshold, one column per cluster: the sum of w (l - r) over its accepted samples, divided by the
         # weight of the heaviest cluster. So no entry is above 1 - risk.
