@@ -736,6 +736,7 @@ class Totals(NamedTuple):
         if not w4l > 0 or not math.isfinite(w4l * w4l3 * w4l2):
             return self  # no losses above 0, or sums of huge losses that overflow
         size = w4l2 / w4l  # c, if it is the only value besides 0
+        # without a loss of 0 the loss sum is c times the total mass
         all_are_equal = size * self.total_mass * (1 - SUM_ROUNDING) <= self.loss_sum
         is_proportional = w4l * w4l3 - w4l2**2 <= SHARE_ROUNDING * w4l2**2
         if all_are_equal or not is_proportional:

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, cached_property
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -370,8 +370,6 @@ class Packing:
         Is any confidence below zero, or -0?
     largest_bits : int
         `ascending_bits` of the largest confidence.
-    span_bits : int
-        Bits needed to distinguish all confidences between the smallest and the largest.
     """
 
     def __init__(self, confidence: np.ndarray) -> None:
@@ -380,11 +378,14 @@ class Packing:
         self.largest_bits = int(bits.max())
         self.has_negative = self.largest_bits >= 1 << (8 * bits.dtype.itemsize - 1)  # there is a sign bit
         if self.has_negative:
-            extremes = np.stack([confidence.min(), confidence.max()])
-            smallest_bits, self.largest_bits = ascending_bits(extremes, has_negative=True).tolist()
-        else:
-            smallest_bits = int(bits.min())
-        self.span_bits = (self.largest_bits - smallest_bits).bit_length()
+            self.largest_bits = ascending_bits(confidence.max(keepdims=True), has_negative=True).item()
+
+    @cached_property
+    def span_bits(self) -> int:
+        """Bits needed to distinguish all confidences between the smallest and the largest; needs a pass over them."""
+        smallest = self.confidence.min(keepdims=True)
+        smallest_bits: int = ascending_bits(smallest, self.has_negative).item()
+        return (self.largest_bits - smallest_bits).bit_length()
 
     def pack(
         self, payload_bits: int, payload: Callable[[int, int], np.ndarray], dropped_bits: int = 0
@@ -395,9 +396,10 @@ class Packing:
         `payload(start, stop)` returns the payloads of these places of the flattened confidences, as unsigned integers
         below 2**payload_bits; it is called in threads. The `dropped_bits` lowest bits of the confidences are left out
         to make room; `self.span_bits - dropped_bits + payload_bits` must be at most 64. Bits are only dropped where 64
-        are too few. Keys are uint32 where all bits of the confidences and the payload fit into 32, else uint64.
+        are too few. Keys are uint32 where float32 confidences and the payload fit into 32 bits, else uint64.
         """
-        dtype = np.uint32 if self.span_bits + payload_bits <= 32 else np.uint64
+        is_float32 = self.confidence.dtype.itemsize == 4
+        dtype = np.uint32 if is_float32 and self.fits(payload_bits, key_bits=32) else np.uint64
         flat_confidence = self.confidence.reshape(-1)
         keys = np.empty(flat_confidence.shape, dtype=dtype)
 
@@ -424,9 +426,13 @@ class Packing:
             descending, self.largest_bits, self.has_negative, self.confidence.dtype
         )
 
-    def fits(self, payload_bits: int) -> bool:
-        """Do the confidences and this many payload bits fit into 64 bits?"""
-        return self.span_bits + payload_bits <= 64
+    def fits(self, payload_bits: int, key_bits: int = 64) -> bool:
+        """Do the confidences and this many payload bits fit into keys of `key_bits` bits?"""
+        # the bits of the largest confidence are as many as the span's or more, and known without another pass
+        return (
+            self.largest_bits.bit_length() + payload_bits <= key_bits
+            or self.span_bits + payload_bits <= key_bits
+        )
 
 
 def argsort_descending(confidence: np.ndarray) -> np.ndarray:

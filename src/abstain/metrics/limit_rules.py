@@ -286,7 +286,8 @@ class PlacementRule(LimitRule):
         width = self.high - smallest
         # the estimate as a share of the range
         placement = min(max((spread.estimate - smallest) / width, 0.0), 1.0)
-        # so many draws of either end of the range have this variance
+        # so many draws of either end of the range have this variance; 0 draws, whose limits are the whole range, where
+        # the estimate is at an end
         draws = width**2 * placement * (1 - placement) / variance
         low, high = few_draws.beta_limits(placement, draws, level)
         limits_for_few = (smallest + width * float(low), smallest + width * float(high))
