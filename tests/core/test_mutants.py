@@ -284,7 +284,7 @@ THRESHOLDS = {
     ),
     "clusters are taken for samples": (
         "thresholds/choosing.py",
-        "    if first.clusters is not None and planning_risk < 1:",
+        "    if samples.clusters is not None and planning_risk < 1:",
         "    if False:",
         "tests/thresholds/test_clusters.py::test_sixty_patients_of_twenty_images_promise_nothing_false",
     ),

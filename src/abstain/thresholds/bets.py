@@ -46,8 +46,9 @@ def settle(terms: np.ndarray, risk: float, log_wealth: np.ndarray, settled: int)
     r"""Settle the bets on further terms; return the log wealth at each of the odds after each term.
 
     The bets at one of the odds stake on one risk q above the promised risk r. A term x in [0, 1] multiplies their
-    wealth by :math:`1 + \frac{q - r}{r(1 - r)}(x - r)`; then new bets join them with an equal part of the wealth that
-    is handed out after this term.
+    wealth by :math:`1 + \frac{q - r}{r(1 - r)}(x - r)`; then new bets join them. After each term, a part of the wealth
+    that no bet holds yet (`wealth_not_yet_bet`, a function of the number of settled terms) is handed out to new bets,
+    an equal share at each of the odds.
 
     Parameters
     ----------
@@ -69,7 +70,8 @@ def settle(terms: np.ndarray, risk: float, log_wealth: np.ndarray, settled: int)
     positive_risk = max(risk, LEAST_RISK)  # r, which must not be 0 where it divides
     if positive_risk >= 1:
         return np.zeros((0, odds_count))
-    # the risks q, one for each of the odds: some multiples of r, but at most halfway from r to 1
+    # the risks q, one for each of the odds: some multiples of r, but at most halfway from r to 1, so that no term
+    # takes more than half of the wealth
     alternatives = np.minimum(ALTERNATIVES * positive_risk, (1 + positive_risk) / 2)
     stakes = (alternatives - positive_risk) / (positive_risk * (1 - positive_risk))
     # row t: the log of what the terms up to t multiply a bet by that was there before all of them
@@ -78,5 +80,6 @@ def settle(terms: np.ndarray, risk: float, log_wealth: np.ndarray, settled: int)
     # A bet that began after term s has grown by the factors since: exp(log_factors[t] - log_factors[s]). So it is
     # counted as if it had begun before all terms with its wealth divided by exp(log_factors[s]).
     starts = np.log(handed_out / odds_count)[:, None] - log_factors
-    started = np.logaddexp.accumulate(np.vstack([log_wealth, starts]), axis=0)[1:]  # log of all begun up to t
-    return np.asarray(log_factors + started)
+    # row t: the log of what all bets that began up to t are counted with
+    log_starts_so_far = np.logaddexp.accumulate(np.vstack([log_wealth, starts]), axis=0)[1:]
+    return np.asarray(log_factors + log_starts_so_far)

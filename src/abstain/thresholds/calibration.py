@@ -67,7 +67,8 @@ class Calibration(NamedTuple):
         weight of the population is above the largest here. A count of 0 and a risk of 0 have p-value 1, a risk of 1 or
         more has p-value 0.
 
-        `ranked.weight` is None without weights. `ranked.accepted_loss[k]` is the summed loss of the k most confident.
+        `ranked.weight` is None without weights, `ranked.zero_one` says whether every loss is 0 or 1.
+        `ranked.accepted_loss[k]` is the summed loss of the k most confident.
         """
         if scaled_risk >= 1:  # no loss exceeds its bound
             return np.where(count > 0, 0.0, 1.0)
@@ -78,6 +79,7 @@ class Calibration(NamedTuple):
             return testing.betting(self.ranked, count, scaled_risk, largest_weight=largest_weight)
         if self.ranked.zero_one:
             return testing.binomial(self.ranked.accepted_loss[count], count, scaled_risk)
+        # any losses in [0, 1]: twice the smaller of two p-values, one of them by betting
         return testing.bounded(self.ranked, count, scaled_risk)
 
     def coverage(self, count: np.ndarray) -> np.ndarray:

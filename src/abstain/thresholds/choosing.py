@@ -132,19 +132,21 @@ def certify(requirements: list[Requirement], delta: float) -> list[Selection]:
         One for each requirement, all with the same threshold (None if none passed); the table of each has its own
         risks and p-values.
     """
-    first = requirements[0].all_samples  # all requirements have the same samples, with other losses
-    # a promise about a share of the samples needs as many more, as if its target were smaller by that share
+    samples = requirements[0].all_samples  # all requirements have the same samples, with other losses
+    # A promise about a share of the samples needs as many more, as if its target were smaller by that share. The
+    # smallest such target needs the most samples.
     planning_risk = min(x.risk * (x.counted_samples.n / x.all_samples.n) for x in requirements)
-    if first.clusters is not None and planning_risk < 1:  # at 1 nothing has to be proved
-        return _certify_by_clusters(requirements, first.clusters, planning_risk, delta)
+    if samples.clusters is not None and planning_risk < 1:  # at 1 nothing has to be proved
+        return _certify_by_clusters(requirements, samples.clusters, planning_risk, delta)
     # the ranks to test, rising, with their parts of delta; none if so few samples cannot prove anything
-    planned = testing.plan(first.n, planning_risk, delta)
+    planned = testing.plan(samples.n, planning_risk, delta)
     # For each rank k: how many samples its threshold accepts, at most the k most confident, and the threshold. They
     # are fewer than k where a threshold would divide samples of equal confidence.
-    count, value = first.ranked.cut(planned.ranks)
+    count, value = samples.ranked.cut(planned.ranks)
     p_values = []  # for each requirement, of every threshold
     least_p_values = []  # the same if there were no loss at all: a threshold is skipped where these exceed its level
     for requirement in requirements:
+        # how many samples that the promise is about each threshold accepts
         counted = requirement.count_accepted(value)
         # of "the mean loss of these samples is above the promised risk", both on the scale [0, 1]
         p_values.append(requirement.counted_samples.p_values(counted, requirement.risk))
@@ -153,7 +155,7 @@ def certify(requirements: list[Requirement], delta: float) -> list[Selection]:
     decisive_p_values = np.max(p_values, axis=0)
     least_possible = np.max(least_p_values, axis=0)
     # for each threshold: the level that its p-value was compared with, and whether it passed
-    level, passed = testing.walk(decisive_p_values, planned.parts_of_delta, least_possible)
+    level, passed = testing.walk(decisive_p_values, planned.parts_of_delta, least_p_values=least_possible)
     return [
         _choose_largest_passed(requirement.all_samples, count, value, passed, p_value, level)
         for requirement, p_value in zip(requirements, p_values)
@@ -277,6 +279,7 @@ def _p_values_by_clusters(
         excess_of_cluster = clusters.weighted_sum_by_cluster(excess, tested_clusters)
         # from -risk to 1 - risk, as the test needs
         terms = excess_of_cluster / clusters.heaviest_cluster_mass
+        # the promise is broken where their mean is above 0
         p_values.append(testing.p_value_mean_above_zero(terms, requirement.risk))
     return np.asarray(p_values)
 
@@ -436,6 +439,6 @@ def cheapest(calibration: Calibration, rejection_cost: float) -> Selection:
     accepted_mass = calibration.ranked.accepted_mass[count]
     total_cost = accepted_loss + rejection_cost * (accepted_mass[-1] - accepted_mass)
     # Entry 0 of the costs is "reject everything", entry j + 1 that of accepting up to block j. So the best block is -1,
-    # which is no block, where rejecting everything is cheapest.
+    # which is no block, where rejecting everything is cheapest. Of equal costs (but for rounding) the last is taken.
     best_block = position_of_least_cost(total_cost) - 1
     return _choose_largest_allowed(calibration, np.arange(len(block_stops)) == best_block, block_stops)
