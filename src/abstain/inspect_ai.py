@@ -69,12 +69,13 @@ def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: f
     """
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
+        # one score per sample and epoch (in older versions of Inspect one per sample)
         log = _make_log(scores, confidence)  # losses, and the number to rank by, one row per score
         rules = Rules(unanswered=unanswered, missing="last")  # without a confidence: ranked last
         return _measure_if_defined(
             log,
             label="aurc",
-            measure=lambda: log_interval(log, "aurc", rules=rules, level=level, metric_options={}),
+            compute_interval=lambda: log_interval(log, "aurc", rules=rules, level=level, metric_options={}),
         )
 
     return measure
@@ -114,13 +115,14 @@ def risk_at_coverage(
     """
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
+        # one score per sample and epoch (in older versions of Inspect one per sample)
         log = _make_log(scores, confidence)  # losses, and the number to rank by, one row per score
         rules = Rules(unanswered=unanswered, missing="last")  # without a confidence: ranked last
         options = {"coverage": coverage}
         return _measure_if_defined(
             log,
             label=f"risk_at_{coverage:g}",
-            measure=lambda: log_interval(
+            compute_interval=lambda: log_interval(
                 log, "risk_at_coverage", rules=rules, level=level, metric_options=options
             ),
         )
@@ -160,13 +162,14 @@ def answer_score(name: str = "simpleqa_f", level: float = 0.95, unanswerable: st
     chosen_metric = answer_metric(name, "answer_score")
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
+        # one score per sample and epoch (in older versions of Inspect one per sample)
         log = _make_log(scores, None)  # losses, one row per score
-        if chosen_metric.needs_unanswerable:
+        if chosen_metric.needs_unanswerable:  # abstention recall, precision and F1
             log = replace(log, unanswerable=_find_unanswerable(scores, unanswerable))
         return _measure_if_defined(
             log,
             label=chosen_metric.key,
-            measure=lambda: interval_without_ranking(log, chosen_metric, level=level),
+            compute_interval=lambda: interval_without_ranking(log, chosen_metric, level=level),
         )
 
     return measure
@@ -201,16 +204,18 @@ def calibration_error(confidence: str = "confidence", scale: str = "fraction", l
     check_choice("calibration_error", "scale", scale, ("fraction", "percent"))
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
+        # one score per sample and epoch (in older versions of Inspect one per sample)
         log = _make_log(scores, confidence)
         if scale == "percent":
             numbers = log.signals[confidence]  # the log's confidences, by name
+            # a sentence if they are all fractions, which cannot be percentages; "" if not, or if there are few
             problem = find_fractions(confidence, numbers, min_rows_to_judge=MIN_ROWS_TO_JUDGE_SCALE)
             if problem:
                 raise InputError(f'calibration_error: {problem} Leave scale="percent" out.')
             log = replace(log, signals={confidence: numbers / 100})
         metric = CALIBRATION_METRICS["calibration_error"]
         return _measure_if_defined(
-            log, label=metric.key, measure=lambda: interval_without_ranking(log, metric, level=level)
+            log, label=metric.key, compute_interval=lambda: interval_without_ranking(log, metric, level=level)
         )
 
     return measure
@@ -241,6 +246,7 @@ def pass_k(k: int = 1, level: float = 0.95) -> Metric:
     """
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
+        # one score per sample and epoch (in older versions of Inspect one per sample)
         log = _make_log(scores, None)  # losses, one row per score
         rows = log.scored  # a mask: scores that are a grade or no answer
         if log.questions < 2:  # of a run that has just begun
@@ -284,6 +290,7 @@ def _make_log(scores: list[SampleScore], confidence: str | None) -> Log:
     for grade in grades:
         if not isinstance(grade, (str, bool, int, float)):
             raise InputError(f"abstain.inspect_ai: a score must be one number or letter, got {grade!r}.")
+    # GRADES maps the letters "C", "I", "P" and "N" to numbers; "N" is 0 there, and counts by `answered` below
     correctness = [GRADES.get(grade, np.nan) if isinstance(grade, str) else float(grade) for grade in grades]
     signals = {}
     if confidence is not None:
@@ -309,17 +316,17 @@ def _make_log(scores: list[SampleScore], confidence: str | None) -> Log:
     )
 
 
-def _measure_if_defined(log: Log, label: str, measure: Callable[[], Interval]) -> dict[str, float]:
-    """Return an interval under its label, or an empty dict where there are not enough answers for it.
+def _measure_if_defined(log: Log, label: str, compute_interval: Callable[[], Interval]) -> dict[str, float]:
+    """Return an interval as {label: estimate, label_low: ..., label_high: ...}; empty where it has too few answers.
 
-    `log` holds the answers, one row per score; `measure()` computes the interval. Inspect also computes metrics while a
-    run is under way, and an error would end the run. Mistakes in the task, such as a confidence that no score has,
-    still raise.
+    `log` holds the answers, one row per score; `log.questions` is the number of questions. Inspect also computes metrics
+    while a run is under way, and an error would end the run. Mistakes in the task, such as a confidence that no score
+    has, still raise.
     """
     if log.questions < 2:  # an interval needs two
         return {}
     try:
-        return _label_limits(label, measure())
+        return _label_limits(label, compute_interval())
     except (InfeasibleError, DataError):  # for example, nothing was answered so far
         return {}
 
@@ -406,6 +413,7 @@ def _read_reply(source: str, state: TaskState) -> float | None:
         choices = state.output.choices
         logprobs = choices[0].logprobs if choices else None
         token_logprobs = [token.logprob for token in logprobs.content] if logprobs else None
+        # a dict with both confidences, empty without token log-probabilities
         return summarise_token_logprobs(token_logprobs).get(source)
     stated_numbers = re.findall(source, state.output.completion)
     return float(stated_numbers[-1]) if stated_numbers else None

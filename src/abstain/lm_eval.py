@@ -129,12 +129,15 @@ def _read_records(
     are right, or where the named confidence does not exist.
     """
     path = Path(task)  # there is no file: messages show the task's name, and no other file can be loaded
+    # rows, and facts such as which of their columns say right or wrong
     content = read_lm_eval(path, records, load_json=lambda other_path: None)
+    # the same as columns, which are checked against the usual limits of size
     source = make_log_source(path, Limits(), content)
     # the column of filters is "filter" in all logs of this harness; its name is empty where there is none
     has_filters = bool(source.facts.variant_column)
     rules = Rules(only={"filter": filter_name} if has_filters else {}, unanswered=unanswered, missing="last")
-    columns_of_role = source.find_roles(user_columns)  # those of the user, and those that the harness says
+    # by role, such as "correct" or "confidence": the columns that the user names, or else those that the harness says
+    columns_of_role = source.find_roles(user_columns)
     # None: no second file holds the right answers, since the samples say which answers are right
     return make_log(source, columns_of_role, rules, right_answers=None)
 
