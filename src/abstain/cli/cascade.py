@@ -237,8 +237,8 @@ def cascade(
 def _stages_of_files(files: tuple[str, ...], stages: tuple[str, ...]) -> tuple[str, ...]:
     """Return the stage of a saved rule that each file belongs to; `files` must be as many as `stages`.
 
-    Files that are called like the stages are matched by name, in any order, with a note if it is another one. Other
-    files belong to the stages in their order. Raises a usage error if such a file has another stage in its name.
+    Files that are called like the stages are matched by name, with a note if they come in another order. Other files
+    belong to the stages in their order. Raises a usage error if such a file has another stage in its name.
     """
     # one name for each file, made from the file's name; they all differ
     names = tuple(name_files(files, ()))
@@ -408,9 +408,8 @@ def _make_look(
     # of a rule with several promises, `shared` is a rule with any one of them; all have the same clusters
     single_rule = rule.shared if isinstance(rule, JointCascade) else rule
     if state is not None and single_rule.clusters is None:
-        first_stage = rule.names[
-            0
-        ]  # all models have the same rows, so the confidence of one tells them apart
+        # all models have the same rows, so the confidence of one of them tells the rows apart
+        first_stage = rule.names[0]
         rows = fingerprint_predictions(models[first_stage], rule.scores.get(first_stage))
     return Look(files=files, only=read_options.only, calibration=calibration, state=state, rows=rows)
 
@@ -603,7 +602,7 @@ def _apply_rule(
     columns: dict[str, dict[str, Any]] = {"confidence": {}, "logits": {}, "probs": {}}
     for name, model in models.items():
         columns[model.kind][name] = _ranking_column(model)
-    with naming_file(next(iter(models.values())).path):
+    with naming_file(next(iter(models.values())).path):  # an error begins with the name of the first file
         answered_by = rule.decide(
             columns["confidence"],
             logits=columns["logits"],

@@ -567,6 +567,7 @@ def compare_files(
         second=(second_columns["confidence"], second_columns["loss"]),
         other=files[second_name],
         names=(first_name, second_name),
+        # a column by which rows are matched; None: by their position
         ids=read_options.columns.get("ids", read_options.columns.get("question")),
         memory=read_options.memory,
         level=level,

@@ -78,9 +78,8 @@ def _hint_at_clusters(values_by_name: Mapping[str, Values], consequence: str) ->
         if not _MIN_CLUSTERS <= count <= largest_count or len(codes) > _MAX_CLUSTER_SIZE * count:
             continue
         block_count = 1 + int(np.count_nonzero(codes[1:] != codes[:-1]))
-        if (
-            block_count == count or is_named_so
-        ):  # as many blocks as values: the rows of each value stand together
+        # as many blocks as values: the rows of each value are consecutive
+        if block_count == count or is_named_so:
             return [
                 f"`{display_name(name)}` has {count:,} values in {len(codes):,} rows. If rows with one value depend on "
                 f"each other, such as pictures of one patient, add -c clusters={shlex.quote(display_name(name))}: "

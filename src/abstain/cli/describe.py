@@ -274,9 +274,8 @@ def _suggest_commands(
         ]
     lines: dict[str, None] = {}  # a set that keeps its order
     for attempt in attempts:
-        if (
-            len(lines) > _MAX_COMMANDS
-        ):  # one line for the file as it is read now, the others for other columns
+        # one line for the file as it is read now, and so many for other columns
+        if len(lines) > _MAX_COMMANDS:
             break
         working_attempt = _leave_out_unjudged(file, attempt)
         if working_attempt is not None:  # None: with these options the file gives no table

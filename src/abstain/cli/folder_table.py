@@ -259,13 +259,14 @@ def _rank_models(task: str, runs: list[RunLog], level: float) -> _ModelRanks:
     notes = []
     # by model, then by question: the mean correctness of its repeated answers, from 0 (wrong) to 1 (right)
     correctness_by_model = {run.model: mean_correctness(run.log) for run in runs}
-    single = [model for model, correctness in correctness_by_model.items() if len(correctness) < 2]
-    correctness_by_model = {
-        model: correctness for model, correctness in correctness_by_model.items() if model not in single
-    }
-    if single and task:
-        listed = ", ".join(map(display_name, single))
-        verb = "answered one question and is" if len(single) == 1 else "answered one question each and are"
+    with_one_question = [model for model, correctness in correctness_by_model.items() if len(correctness) < 2]
+    for model in with_one_question:
+        del correctness_by_model[model]
+    if with_one_question and task:
+        listed = ", ".join(map(display_name, with_one_question))
+        verb = "answered one question each and are"
+        if len(with_one_question) == 1:
+            verb = "answered one question and is"
         notes.append(f"{display_name(task)}: {listed} {verb} not ranked.")
     if len(correctness_by_model) < 2:
         return _ModelRanks({}, notes=notes)
@@ -350,9 +351,8 @@ def draw_folder(
     console.print(
         Text(f"estimates with {level:.0%} intervals below; rank by accuracy within the task", style="dim")
     )
-    columns = _screen_columns(
-        console, rows, label
-    )  # by title: a cell for each of `rows`, without the model's name
+    # by title: a cell for each of `rows`; the column of the models' names is not among them
+    columns = _screen_columns(console, rows, label)
     widths = {
         title: max(len(title), *(len(line) for cell in cells for line in cell.plain.split("\n")))
         for title, cells in columns.items()

@@ -100,8 +100,8 @@ class GuessedColumns:
         by name. `self._verdicts` are those that may say right or wrong, and `self._answers` choices of a column of
         labels with one of predictions.
         """
-        rows = max((len(values) for values in self._values.values()), default=0)
-        names = [
+        row_count = max((len(values) for values in self._values.values()), default=0)
+        summary_columns = [
             name
             for name in self._names
             if not isinstance(self._values[name], TextValues) and _SUMMARY_WORDS & _words_of(name)
@@ -112,13 +112,13 @@ class GuessedColumns:
             and _is_varying(self._values[name])
             for name in self._verdicts
         )
-        has_answers = any(set(choice.values()).isdisjoint(names) for choice in self._answers)
-        if not 0 < rows <= _MAX_SUMMARY_ROWS or len(names) < 2 or has_verdicts or has_answers:
+        has_answers = any(set(choice.values()).isdisjoint(summary_columns) for choice in self._answers)
+        if not 0 < row_count <= _MAX_SUMMARY_ROWS or len(summary_columns) < 2 or has_verdicts or has_answers:
             return ""
-        listed = ", ".join(f"`{display_name(name)}`" for name in names[:_LISTED_SUMMARY_NAMES])
+        listed = ", ".join(f"`{display_name(name)}`" for name in summary_columns[:_LISTED_SUMMARY_NAMES])
         return (
-            f"looks like a summary of {count_noun(rows, 'row')} ({listed}), which says nothing of single answers. Name "
-            f"the file that has one row per answer, with a column of right (1) and wrong (0)."
+            f"looks like a summary of {count_noun(row_count, 'row')} ({listed}), which says nothing of single answers. "
+            f"Name the file that has one row per answer, with a column of right (1) and wrong (0)."
         )
 
     def _find_verdicts(self) -> list[str]:
@@ -149,7 +149,8 @@ class GuessedColumns:
     def _find_answers(self) -> list[dict[str, str]]:
         """Return choices of right and given answers of one kind and one table, where names make them likely.
 
-        Beside a column of grades, texts that differ from row to row are left out: they are judged by their meaning.
+        Where a column holds grades, right answers that are free text are left out: a judge has graded the meaning of
+        the given answers, which need not be equal to them.
         """
         names = [name for name in self._names if not _says_something_else(name)]
         labels = _find_named(names, _LABEL_WORDS)
@@ -200,6 +201,7 @@ class GuessedColumns:
             and varies(values)
             and not _COUNT_OR_FAULT_WORDS & _words_of(name)
         ]
+        # a name with words of both is that of a confidence, and one that says right or wrong must say confidence, too
         uncertainties = [
             name for name in _find_named(names, _UNCERTAINTY_WORDS) if "conf" not in name.lower()
         ]

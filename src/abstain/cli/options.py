@@ -138,9 +138,8 @@ class DocumentedCommand(click.Command):
             value = ctx.params.get(parameter.name or "")
             if value and isinstance(parameter.type, OutputFile):
                 is_option = isinstance(parameter, click.Option)
-                flag = (
-                    parameter.opts[-1] if is_option else str(parameter.metavar)
-                )  # the long one: --output of -o
+                # of several flags the last, which is the long one: --output of -o
+                flag = parameter.opts[-1] if is_option else str(parameter.metavar)
                 outputs[flag] = value
                 output_types[flag] = parameter.type
             elif value and isinstance(parameter.type, click.Path):
@@ -372,9 +371,8 @@ def refuse_unused_names(*models: abstain.formats.Predictions) -> None:
     # commands that take several names have the plural as the name of their parameter
     flags = {"score": "--score", "scores": "--score", "loss": "--loss", "losses": "--loss"}
     for parameter, flag in flags.items():
-        value = explicit_value(
-            parameter
-        )  # None if the user did not type it, or the command has no such option
+        # None if the user did not type the option, or the command does not have it
+        value = explicit_value(parameter)
         names = value if isinstance(value, list | tuple) else [value]
         if value is not None and not all(name in model.signals for name in names for model in models):
             path = abstain.formats.safety.display_name(models[0].path)
@@ -406,7 +404,8 @@ def fraction_option(
 ) -> Callable[[Command], Command]:
     """Make an option that takes a number between 0 and 1; percentages are refused with a hint.
 
-    `explain_refusal` says why the option does not take a number between 0 and 1; the empty text if it takes it.
+    `explain_refusal` returns the sentence on a number that the option refuses, "" for any other; it comes before the
+    check that the number lies between 0 and 1.
     """
 
     def check(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
@@ -997,10 +996,10 @@ def _gather_options(fields_type: type[ReadOptions] | type[Output], argument: str
     decorated: Any = call
     # click lists options in the reverse order of their decorators
     for name, hint in reversed(get_type_hints(fields_type, include_extras=True).items()):
+        # what `Annotated` adds to the type: a dict with the settings of the option, or nothing
         for metadata in getattr(hint, "__metadata__", ()):
             settings = dict(metadata)
-            own_flag = f"--{name}"  # of an option without stated flags: the name of the field
-            flags = settings.pop("flags") or (own_flag,)
+            flags = settings.pop("flags") or (f"--{name}",)  # without stated flags, the name of the field
             decorated = _make_option(*flags, name, help=_READ_HELP[name], **settings)(decorated)
     return decorated
 

@@ -40,7 +40,7 @@ def parse_risks(
         number: Any = typed_number
         if name.strip() in risks:
             raise click.BadParameter("give one number, or NAME=NUMBER once for each promise.", ctx, param)
-        risks[name.strip()] = _RISK.convert(number, param, ctx)
+        risks[name.strip()] = _RISK.convert(number, param, ctx)  # raises BadParameter unless it is at least 0
     if list(risks) == [""]:
         return risks[""]
     if "" in risks or len(risks) < 2:

@@ -72,7 +72,7 @@ def format_limits(console: Console, interval: Any) -> str:
     """
     if interval.low is None or interval.high is None or not math.isfinite(interval.high - interval.low):
         return ""
-    # a 95% interval is about four standard errors wide
+    # so many that two digits of the standard error can be seen; a 95% interval is about four standard errors wide
     digits = decimals(interval.standard_error or (interval.high - interval.low) / 4)
     # the dash is ".." where the console cannot show it; after "-0.1–" a minus sign would be hard to tell from it
     separator = " to " if interval.low < 0 else range_dash(console)

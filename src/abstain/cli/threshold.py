@@ -617,7 +617,10 @@ def _find_known_groups(
 
 
 def _note_groups_without_threshold(rule: GroupThresholds, predictions: Predictions) -> None:
-    """Print how many rows are of groups in which the rule accepts nothing, so that nothing is checked there."""
+    """Print how many rows are of groups in which the rule accepts nothing, so that nothing is checked there.
+
+    The rule must know all groups of `predictions`.
+    """
     # the distinct labels, and for each row the place of its label among them
     labels, codes = group_codes("groups", np.asarray(predictions.group_labels(), dtype=object))
     # a threshold is infeasible if none could be certified: it rejects everything

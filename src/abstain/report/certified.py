@@ -312,9 +312,8 @@ def describe_help(advice: Advice, n: int, clusters: int | None, *, is_zero_one: 
     """
     unit = "labelled cases" if advice.unit == "samples" else "clusters of labelled cases"
     count = n if advice.unit == "samples" else clusters
-    if (
-        advice.samples is not None
-    ):  # about so many would be enough; None: `why_none` says why no number can be named
+    # where `samples` is None, `why_none` says why no number can be named
+    if advice.samples is not None:
         needed = f"About {advice.samples:,} {unit} would be enough; there are {count:,} now."
         if advice.samples_coverage is not None:
             needed += f" They would let it answer about {share_text(advice.samples_coverage)} of the cases."
@@ -322,9 +321,8 @@ def describe_help(advice: Advice, n: int, clusters: int | None, *, is_zero_one: 
         needed = f"There are too few {unit} to tell how many would be enough; there are {count:,} now."
     else:
         needed = f"By what was seen, no number of {unit} would be enough: the model or its confidence has to improve."
-    if (
-        advice.risk is None
-    ):  # the smallest risk that can be promised; `coverage` is the share that is then accepted
+    # `risk` is the smallest risk that can be promised, `coverage` the share that is then accepted
+    if advice.risk is None:
         return f"{needed} No other risk can be promised with these data either."
     smallest = f"The smallest risk that can be promised here is {risk_text(advice.risk, is_zero_one)}"
     if advice.coverage == 1:

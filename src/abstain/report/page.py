@@ -78,6 +78,7 @@ def about_ties(model: ModelContent) -> list[str]:
             f"All {curve.n:,} samples have different confidences ({model.score}): there are no ties."
         ]
     if top_count > 1:
+        # `threshold_text` holds the thresholds of the slider, the strictest first
         sentences.append(
             f"{top_count:,} of them ({percent(top_count / curve.n)}) tie at the very top, "
             f"{model.slider.threshold_text[0]}. No threshold can separate them, so coverage starts at "
