@@ -169,6 +169,7 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     if is_helm_run(path):
         path /= INSTANCES_FILE  # the file of the folder that holds the scores
     _check_is_file(path)
+    # A reader has a function that opens files of its format, and says whether .gz, .xz and .bz2 of them are read.
     reader = _READER_OF_FORMAT[format or find_format(path)]
     if path.suffix.lower() in COMPRESSED_ENDINGS and not reader.may_be_compressed:
         raise file_error(path, f"a compressed {reader.name} file is not read. Decompress it first.")
@@ -208,7 +209,8 @@ def save_standard_input(limits: Limits) -> Path:
     with path.open("wb") as file:
         while piece := sys.stdin.buffer.read(1 << 20):
             file.write(piece)
-            limits.check_memory("standard input", file.tell(), "it")
+            byte_count = file.tell()
+            limits.check_memory("standard input", byte_count, "it")
     return path
 
 
@@ -228,7 +230,8 @@ def find_format(path: Path) -> str:
 def _format_by_content(path: Path) -> str:
     """Return the format of the first of `READERS` that recognises the first bytes of a file; DataError where none does.
 
-    Readers are asked in their order, the more special ones first.
+    Readers are asked in their order, the more special ones first. `path` is passed to them since the content of a zip
+    archive decides what it is.
     """
     with reporting_damage(path, "a file"), path.open("rb") as stream:
         start = stream.read(_START_SIZE)
@@ -252,7 +255,9 @@ def read_column_names(path: str | Path, *, format: str | None = None) -> OpenedT
     format_name = format or find_format(path)
     with reporting_damage(path, format_name):
         if format_name in ("parquet", "arrow"):
-            names = list(read_contents(path, format_name).column_types)
+            names = list(
+                read_contents(path, format_name).column_types
+            )  # name -> type, read without the values
         else:
             with open_limited(path, Limits()) as stream:  # of which the first line is read alone
                 table = split_cells(path, stream)

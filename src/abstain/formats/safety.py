@@ -98,11 +98,12 @@ class Limits:
                 f"{what} would take {format_size(required_bytes)} of memory, more than the limit of "
                 f"{format_size(self.memory)}. {_HOW_TO_RAISE_LIMIT}"
             )
-            refusal = file_error(path, text)
-            if os.path.isfile(path) and required_bytes <= MAX_EXPANSION * os.path.getsize(path):
+            refusal = file_error(path, text)  # a DataError
+            is_large_file = os.path.isfile(path) and required_bytes <= MAX_EXPANSION * os.path.getsize(path)
+            if is_large_file:
                 raise MemoryLimitError(str(refusal))
             raise refusal
-        if required_bytes > self.allowed_bytes(path):
+        if required_bytes > self.allowed_bytes(path):  # by the total, and by the size on disk
             raise file_error(
                 path,
                 f"{what} would take {format_size(required_bytes)} of memory or more, which is out of proportion to its "
@@ -124,11 +125,12 @@ def one_line(error: BaseException) -> str:
     message = escape_controls(" ".join(str(error).split()))
     if len(message) <= _MAX_MESSAGE_LENGTH:
         return message
-    end = message[-_MESSAGE_END_LENGTH:]
+    end = message[-_MESSAGE_END_LENGTH:]  # a message ends with its remedy
     start = message[: _MAX_MESSAGE_LENGTH - _MESSAGE_END_LENGTH - len(" ... ")]
-    start_at_word = start.rpartition(" ")[0] or start
-    end_at_word = end.partition(" ")[2] or end
-    return f"{start_at_word} ... {end_at_word}"
+    # without the word that the cut has divided, unless all is one word
+    start_of_whole_words = start.rpartition(" ")[0] or start
+    end_of_whole_words = end.partition(" ")[2] or end
+    return f"{start_of_whole_words} ... {end_of_whole_words}"
 
 
 @contextmanager
@@ -258,9 +260,9 @@ def check_rows(path: Path, limits: Limits) -> None:
     """
     column_count = 0
     row_count = 0
-    is_quoted = False
+    is_quoted = False  # whether the text that is read next lies inside quotes
     for piece in read_pieces(path, limits):
-        if not column_count:
+        if not column_count:  # the first piece
             header = piece.partition(b"\n")[0]
             column_count = 1 + max(header.count(delimiter) for delimiter in (b",", b";", b"\t"))
         for index, text_between_quotes in enumerate(piece.split(b'"')):

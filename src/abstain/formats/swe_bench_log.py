@@ -39,8 +39,10 @@ def is_instance_reports(content: Any) -> bool:
 def read_instance_reports(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     """Read reports of instances: one row per instance, "resolved" as it is reported; without a patch, no answer.
 
-    `path` and `load_json` are not used. `content` is a parsed JSON value.
+    `content` maps the id of each instance to its report, which has the truth values "resolved" and "patch_exists" (the
+    file was recognised by them). `path` and `load_json`, which all readers of logs take, are not used.
     """
+    # adds what the columns mean
     return _make_content(
         {
             "question": instance_id,
@@ -85,10 +87,13 @@ def read_swe_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     """Read a report: one row per submitted instance, "resolved" where its tests pass; without a patch, no answer.
 
     Instances that were not submitted are not in the report's lists; a note says how many. DataError where an instance
-    is resolved that was not submitted. `load_json` is not used. `content` is a parsed JSON value.
+    is resolved that was not submitted. `content` is the parsed file; `load_json`, which all readers of logs take, is
+    not used.
     """
+    # each list of ids is found by the name of the current or of an older version
     resolved = set(_first_list_of_ids(content, _NAMES_OF_RESOLVED) or ())
     without_patch = set(_first_list_of_ids(content, _NAMES_OF_WITHOUT_PATCH) or ())
+    # in the order of the report, without repeats; in older reports, those without a patch are not in the list
     submitted = list(
         dict.fromkeys([*(_first_list_of_ids(content, _NAMES_OF_SUBMITTED) or ()), *without_patch])
     )

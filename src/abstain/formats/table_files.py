@@ -41,9 +41,9 @@ def find_files(function: str, path: Any) -> list[str]:
     """
     if not isinstance(path, (str, os.PathLike)):
         return [file for part in path for file in find_files(function, part)]
-    text = os.fspath(path)
+    text = os.fspath(path)  # the path or glob as a string
     if os.path.isdir(text):
-        files = _list_folder(text)
+        files = _list_folder(text)  # sorted
     elif os.path.exists(text):
         files = [text]
     else:
@@ -68,13 +68,14 @@ def _expand_glob(pattern: str) -> list[str]:
 
     What starts with _ or a dot is hidden and left out, unless it stands in the pattern before the first wildcard.
     """
-    fixed_parts = list(takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts))
+    parts_before_wildcard = list(takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts))
     files: set[str] = set()
     for match in glob.glob(pattern, recursive=True):
-        if _is_hidden(Path(match).parts[len(fixed_parts) :]):
+        parts_by_wildcard = Path(match).parts[len(parts_before_wildcard) :]
+        if _is_hidden(parts_by_wildcard):
             continue
         if os.path.isdir(match):
-            files.update(_list_folder(match))
+            files.update(_list_folder(match))  # those with the ending of a table
         else:
             files.add(match)
     return sorted(files)

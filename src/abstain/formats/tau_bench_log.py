@@ -46,8 +46,8 @@ def read_tau_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     """Read the trials: one row each, with "reward" (1 where the task was solved), the task as question, and the trial.
 
     Trials without a reward, which broke off, are left out with a note. The agent's cost in dollars and the duration in
-    seconds are columns where the log has them. DataError where a trial has no task. `load_json` is not used. `content`
-    is a parsed JSON value.
+    seconds are columns where the log has them. DataError where a trial has no task. `content` is the parsed file;
+    `load_json`, which all readers of logs take, is not used.
     """
     rows: list[Row] = []
     unscored_count = 0
@@ -55,7 +55,7 @@ def read_tau_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         question = text_or_none(get_nested(trial, "task_id"))
         if question is None:
             raise file_error(path, f"trial {index + 1} of tau-bench has no task_id.")
-        reward = _find_reward(trial)
+        reward = _find_reward(trial)  # a number, or None
         if reward is None:
             unscored_count += 1
             continue

@@ -45,12 +45,13 @@ def open_safetensors(path: Path, limits: Limits) -> OpenedTable:
     """Open the tensors of a safetensors file by name, each read when it is loaded.
 
     The file begins with the length of a JSON header (8 bytes); the header gives type, shape and offsets of each tensor.
-    DataError where the header is invalid, or where a tensor does not lie in the file or overlaps another one. `limits`
-    bounds the memory and the number of columns that a file may take.
+    DataError where the header is invalid, where a tensor does not lie in the file or overlaps another one, or where
+    there are more tensors, or more memory is needed for one, than `limits` allow.
     """
     with reporting_damage(path, "safetensors"), path.open("rb") as stream:
         header_length = int.from_bytes(stream.read(_LENGTH_SIZE), "little")
         bytes_after_length = path.stat().st_size - _LENGTH_SIZE
+        # the shortest header is {}
         if not 2 <= header_length <= min(bytes_after_length, _MAX_HEADER_LENGTH):
             raise file_error(
                 path, f"is not a safetensors file, or is truncated (header of {header_length} bytes)."
@@ -112,12 +113,12 @@ def _make_tensor_column(
         )
     dtype = np.dtype(SAFETENSORS_TYPES[type_name])
     byte_count = math.prod(shape) * dtype.itemsize
-    has_negative = min(start, *shape) < 0 if shape else start < 0
-    if has_negative or stop - start != byte_count or stop > data_size:
+    has_negative_number = any(number < 0 for number in (start, *shape))
+    if has_negative_number or stop - start != byte_count or stop > data_size:
         raise file_error(
             path, f"tensor `{display_name(name)}` does not lie inside the file; is it truncated?"
         )
-    # the bytes read, and a converted copy
+    # for the bytes that are read, and for a converted copy
     limits.check_memory(path, 2 * byte_count, f"tensor `{display_name(name)}`")
     is_bfloat16 = type_name == "BF16"
 
@@ -125,7 +126,7 @@ def _make_tensor_column(
         with reporting_damage(path, "safetensors"), path.open("rb") as stream:
             stream.seek(data_start + start)
             values = np.frombuffer(bytearray(stream.read(byte_count)), dtype=dtype).reshape(shape)
-        if is_bfloat16:  # the upper half of a float32
+        if is_bfloat16:  # numpy has no such type: its bits are the upper half of those of a float32
             return (values.astype("<u4") << 16).view("<f4")
         return values
 
@@ -140,7 +141,7 @@ def open_torch(path: Path, limits: Limits) -> OpenedTable:
     """
     torch = import_optional("torch", f"Reading {display_name(path.name)}", "torch")
     with reporting_damage(path, "a torch file of tensors"):
-        _check_pickles(path, limits)
+        _check_pickles(path, limits)  # raises DataError for a file that expands to too much
         content = _load_torch(path, torch)
         if isinstance(content, torch.Tensor):
             content = {"array": content}
@@ -148,7 +149,7 @@ def open_torch(path: Path, limits: Limits) -> OpenedTable:
             raise file_error(path, f"must hold a dict of tensors, got {type(content).__name__}.")
         columns = {}
         for name, tensor in content.items():
-            if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
+            if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:  # strided: dense
                 byte_count = tensor.numel() * tensor.element_size()
                 # The tensor is in memory already; loading it makes a numpy copy.
                 limits.check_memory(path, 2 * byte_count, f"tensor `{display_name(name)}`")

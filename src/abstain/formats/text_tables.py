@@ -76,6 +76,7 @@ def open_excel(path: Path, limits: Limits) -> OpenedTable:
             workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
             rows = workbook.worksheets[0].iter_rows(values_only=True)
+            # lists of texts, as of a csv file; too many cells raise DataError while they are read
             text_rows = map(_cells_as_text, _limit_cells(path, rows, limits))
             return OpenedTable(path=path, format="xlsx", columns=_make_columns(path, text_rows, limits))
         finally:
@@ -121,12 +122,12 @@ def split_cells(path: Path, stream: IO[bytes]) -> SplitTable:
     encoding = text_encoding(stream.peek(2))  # type: ignore[attr-defined]
     lines = _read_lines(path, io.TextIOWrapper(stream, encoding=encoding, newline=""))
     header = next(lines, "")
-    excel_line = _EXCEL_DELIMITER.fullmatch(header)
-    if excel_line:
-        delimiter = excel_line[1]
+    delimiter_line = _EXCEL_DELIMITER.fullmatch(header)
+    if delimiter_line:
+        delimiter = delimiter_line[1]
         header = next(lines, "")
     else:
-        unquoted_header = re.sub(r'"[^"]*"', "", header)
+        unquoted_header = re.sub(r'"[^"]*"', "", header)  # a name in quotes may hold any character
         delimiter = _find_delimiter(unquoted_header)
     rows = csv.reader(chain([header], lines), delimiter=delimiter, strict=True, skipinitialspace=True)
     return SplitTable(delimiter=delimiter, rows=rows)
@@ -156,10 +157,10 @@ def _make_columns(
     _check_names(path, names, limits)
     chunks: list[list[CellValues]] = []  # of each chunk, the values of each column
     row_count = 0
-    text_bytes = 0
+    text_bytes = 0  # of the distinct texts of the chunks before
     for chunk_rows in _split_into_chunks(path, rows, len(names)):
         row_count += len(chunk_rows)
-        # what all columns need with this chunk, which adds one array to each
+        # what a column needs with this chunk, which adds one array to it
         bytes_per_column = row_count * BYTES_PER_CELL + (len(chunks) + 1) * _ARRAY_OVERHEAD
         limits.check_memory(path, len(names) * bytes_per_column + text_bytes)
         chunk = [_convert_cells(list(cells), has_decimal_comma) for cells in zip(*chunk_rows)]
@@ -193,12 +194,14 @@ def _split_into_chunks(path: Path, rows: Iterator[list[str]], width: int) -> Ite
             continue
         if first_blank_row:
             raise file_error(path, f"row {first_blank_row} is blank, and more rows follow.")
-        if len(row) != width:
+        if len(row) != width:  # too short, or with further cells, which must be empty
             if len(row) < width or any(row[width:]):
                 raise file_error(path, f"row {number} has {len(row)} cells where the header has {width}.")
             row = row[:width]
         chunk.append(row)
-        chunk_size += sum(map(len, row)) + _CELL_OVERHEAD * width
+        chunk_size += (
+            sum(map(len, row)) + _CELL_OVERHEAD * width
+        )  # a Python string needs more than its characters
         if chunk_size > _CHUNK_SIZE:
             yield chunk
             chunk = []
@@ -258,6 +261,7 @@ def _convert_cells(cells: list[str], has_decimal_comma: bool) -> CellValues:
     stripped = list(map(str.strip, cells))
     if "_" in "".join(stripped):  # Python reads 1_0 as ten, people do not
         return CellValues(TextValues.of(stripped))
+    # Each block below returns, or is left by the exception of the first cell that does not fit.
     with suppress(ValueError, OverflowError):  # where a cell is no whole number, or too large for int64
         integers = np.fromiter(map(int, stripped), np.int64, len(stripped))
         has_padding = any(cell[0] in "0+" and len(cell) > 1 for cell in stripped)
@@ -279,7 +283,8 @@ def _join_chunks(chunks: list[CellValues]) -> Column:
     """Make one column of its chunks, in their order: words where any chunk has words, numbers otherwise.
 
     A chunk of whole numbers carries its cells as texts (`texts`, else None) where the numbers do not keep them: 0012,
-    or empty cells. The column keeps its cells as texts where some chunk does and all chunks are whole numbers.
+    or empty cells. The column keeps its cells as texts, for use as ids or names, where some chunk does and all chunks
+    are whole numbers. There is at least one chunk.
     """
     values = [chunk.values for chunk in chunks]
     if any(isinstance(part, TextValues) for part in values):
@@ -294,6 +299,7 @@ def _join_chunks(chunks: list[CellValues]) -> Column:
     if not any(has_texts) or not all(is_whole):
         return column
     cells = [chunk.values if chunk.texts is None else chunk.texts for chunk in chunks]
+    # the numbers of chunks without texts are written as texts again, without change
     return replace(column, texts=_join_texts(cells))
 
 

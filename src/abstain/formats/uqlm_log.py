@@ -60,9 +60,10 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     lengths, IndexError where there is no response. `load_json` is not used, since the log is one file.
     """
     rows: list[Row] = []
-    for part_name, part in _find_parts(content).items():
+    for part_name, part in _find_parts(content).items():  # the results by name, "" for a single one
         rows += _make_rows(path, part_name, part)
     number_names = dict.fromkeys(name for row in rows for name in row if name not in _TEXT_COLUMNS)
+    # `truth_role_of` returns "labels", "correct", "loss" or "error" for a name that states it, otherwise None
     truth_names = [name for name in number_names if truth_role_of(name) or name in _UQLM_CORRECTNESS_NAMES]
     correct_names = [
         name for name in truth_names if truth_role_of(name) == "correct" or name in _UQLM_CORRECTNESS_NAMES

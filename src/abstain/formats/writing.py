@@ -54,8 +54,8 @@ def write_predictions(predictions: Predictions, path: str | Path) -> None:
     check_target(path, [predictions.path])
     check_ending(path, "predictions")
     ending = ending_of(path)
-    arrays = _collect_arrays(predictions)
-    with replacing(path) as stream:
+    arrays = _collect_arrays(predictions)  # by the standard names; "logits" and "probs" are matrices
+    with replacing(path) as stream:  # a stream of bytes to a file that takes the place of `path` at the end
         if ending == ".npz":
             _write_npz(stream, arrays)
         elif ending == ".safetensors":
@@ -118,8 +118,7 @@ def _collect_arrays(predictions: Predictions) -> dict[str, np.ndarray]:
     """Return what predictions hold as arrays, by the standard column names that `read_predictions` knows.
 
     Losses of right and wrong answers become the column "correct" (1 right, 0 wrong). What the predictions do not have
-    is left out. "classes", the class names, is the only array without one entry per sample. `predictions` holds what a
-    file says of one model: class scores or confidences, labels or losses, weights and groups. Labels that are words are
+    is left out. "classes", the class names, is the only array without one entry per sample. Labels that are words are
     in `label_words` instead of `labels`.
     """
     labels: np.ndarray | None = predictions.labels
@@ -130,7 +129,7 @@ def _collect_arrays(predictions: Predictions) -> dict[str, np.ndarray]:
         "probs": predictions.probs,
         "labels": labels,
         "id": _find_ids(predictions),
-        "prediction": _find_predictions(predictions),
+        "prediction": _find_predictions(predictions),  # None where answers and losses contradict each other
         "confidence": predictions.confidence,
     }
     if predictions.loss is not None and predictions.loss_name == "zero_one":
@@ -167,15 +166,16 @@ def _find_predictions(predictions: Predictions) -> np.ndarray | None:
     """Return the column of the model's answers, if each is wrong exactly where it differs from its label.
 
     None where there are no answers, labels or losses, or where a judge decided otherwise in some row: the written
-    answers and labels would contradict the column `correct`. Rows that abstained do not count. `predictions` holds what
-    a file says of one model: class scores or confidences, labels or losses, weights and groups. Labels that are words
+    answers and labels would contradict the column `correct`. Rows that abstained do not count. Labels that are words
     are in `label_words` instead of `labels`.
     """
     has_labels = predictions.labels is not None or predictions.label_words is not None
     if predictions.prediction is None or not has_labels or predictions.loss is None:
         return None
-    labels, answers = predictions.true_and_given_classes()
-    agrees = (labels != answers) == (predictions.loss > 0)
+    labels, answers = (
+        predictions.true_and_given_classes()
+    )  # one entry per sample, by name where classes have names
+    agrees = (labels != answers) == (predictions.loss > 0)  # in each row
     if predictions.abstained is not None:
         agrees = agrees | predictions.abstained
     return answers if agrees.all() else None
@@ -193,10 +193,10 @@ def _columns_per_class(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if values.ndim == 2:
             class_count = values.shape[1]
             suffixes = classes if len(classes) == class_count else range(class_count)
-            prefix = name.removesuffix("s")  # "logit" or "prob"
+            prefix = name.removesuffix("s")  # "logit" or "prob", or "label" of one-hot rows
             columns |= {f"{prefix}_{suffix}": values[:, k] for k, suffix in enumerate(suffixes)}
         elif name == "labels" and len(classes) and values.dtype.kind in "iu" and "correct" not in arrays:
-            columns["label"] = classes[values]
+            columns["label"] = classes[values]  # the names of the class numbers
         else:
             columns["label" if name == "labels" else name] = values
     return columns
@@ -218,7 +218,9 @@ def _write_arrow(stream: IO[bytes], ending: str, columns: Mapping[str, np.ndarra
     pyarrow = import_optional("pyarrow", f"Writing a {ending} file", "files")
     arrow_columns = {}
     for name, values in columns.items():
-        is_text = values.dtype.kind in "USO"
+        is_text = (
+            values.dtype.kind in "USO"
+        )  # numpy's texts of fixed width, or Python's in an array of objects
         arrow_columns[name] = pyarrow.array(values.tolist() if is_text else values)
     table = pyarrow.table(arrow_columns)
     if ending == ".parquet":
@@ -247,10 +249,11 @@ def _write_safetensors(stream: IO[bytes], arrays: dict[str, np.ndarray], classes
     header: dict[str, Any] = {}
     if classes:
         header["__metadata__"] = {"classes": json.dumps(classes)}
-    position = 0
+    position = 0  # in bytes, after the header
     parts = []
     for name, values in arrays.items():
-        is_optional_text = name in ("id", "prediction") and values.dtype.kind in "OUS"
+        is_text = values.dtype.kind in "OUS"
+        is_optional_text = is_text and name in ("id", "prediction")
         if name == "classes" or is_optional_text:
             continue
         little_endian = values.dtype.newbyteorder("<")
