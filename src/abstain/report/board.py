@@ -313,12 +313,12 @@ def _numbers_of_log(log: Log, ranked_answers: _RankedAnswers | None) -> dict[str
     }
     for metric in abstention_metrics() if answers.unanswerable is not None else ():
         numbers[f"{metric.label} %"] = _value_if_defined(metric, answers)
-    error = None
+    root_mean_square_gap = None  # between confidence and accuracy
     if ranked_answers is not None:
         with suppress(AbstainError):  # too few answers, or confidences that are no probabilities
-            # `root` is the root mean square of the gaps between confidence and accuracy
-            error = calibration_error(1 - ranked_answers.losses, ranked_answers.confidence).root.estimate
-    return {_CALIBRATION_COLUMN: error, **numbers}
+            gaps = calibration_error(1 - ranked_answers.losses, ranked_answers.confidence)
+            root_mean_square_gap = gaps.root.estimate
+    return {_CALIBRATION_COLUMN: root_mean_square_gap, **numbers}
 
 
 def _graded_content(
@@ -480,9 +480,9 @@ def save_board(comparison: Comparison, path: str | Path, **options: Any) -> None
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_board(comparison, f"{folder}/board.html", title="Two models")
     """
-    written = board(comparison, **options).encode("utf-8")
+    encoded_page = board(comparison, **options).encode("utf-8")
     with replacing(path) as stream:
-        stream.write(written)
+        stream.write(encoded_page)
 
 
 def _curve_data(curve: CurveLine | None) -> dict[str, list[float]] | None:

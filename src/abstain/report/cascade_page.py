@@ -114,9 +114,9 @@ def save_cascade_page(rule: Cascade, path: str | Path, **options: Any) -> None:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_cascade_page(rule, f"{folder}/cascade.html")
     """
-    written = cascade_page(rule, **options).encode("utf-8")
+    encoded_page = cascade_page(rule, **options).encode("utf-8")
     with replacing(path) as stream:
-        stream.write(written)
+        stream.write(encoded_page)
 
 
 def describe_cascade(rule: Cascade) -> str:
@@ -145,7 +145,9 @@ def _describe_costs(rule: Cascade) -> str:
     low, high = rule.cost_interval
     cost = f"A case costs {format_number(rule.cost)}{unit} on average"
     interval = f"95% interval {format_number(low)} to {format_number(high)}"
-    observed = risk_text(rule.risk or 0.0, rule.zero_one)
+    observed = risk_text(
+        rule.risk or 0.0, rule.zero_one
+    )  # `risk` is None only where the rule is not feasible
     outcome = f"{observed} of the answers are wrong" if rule.zero_one else f"the mean loss is {observed}"
     note = f" {rule.note}" if rule.note else ""
     return f"{cost} ({interval}; no cost is promised). {person_cost} On these data {outcome}.{note}"

@@ -53,10 +53,11 @@ def framed(
     first_section = next(iter(links))
     return fill(
         "frame.html",
-        policy=POLICY,
+        policy=POLICY,  # the content security policy: the page loads nothing
         version=__version__,
         title=text(title),
         subtitle=text(f"{subtitle}, made {made}" if made else subtitle),
+        # the target and the end of "Skip to the ...", a link for those who use the keyboard
         first=first_section,
         where=links[first_section].lower(),
         links="".join(f'<a href="#{section}">{link}</a>' for section, link in links.items()),

@@ -506,9 +506,9 @@ def save_page(content: Content, path: str | Path, **options: str) -> None:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_page(gather([predictions]), f"{folder}/report.html", title="Mine")
     """
-    written = page(content, **options).encode("utf-8")
+    encoded_page = page(content, **options).encode("utf-8")
     with replacing(path) as stream:
-        stream.write(written)
+        stream.write(encoded_page)
 
 
 def _subtitle(content: Content) -> str:

@@ -87,14 +87,16 @@ def _pack_rules(best_first: Sequence[ModelContent], command: str) -> dict[str, s
     `command` is the command line that made the page.
     """
     packed_rules: dict[str, str] = {}
-    total = 0
+    character_count = 0
     for model in best_first:
         if not model.certified.is_any_feasible:
             continue
         predictions = model.predictions
         packed = pack_texts(rule_texts(model.certified, predictions, model.score, model.loss, command))
-        total += len(packed)
-        if packed_rules and total > _MAX_RULE_CHARACTERS:  # the models after this one have none either
+        character_count += len(packed)
+        if (
+            packed_rules and character_count > _MAX_RULE_CHARACTERS
+        ):  # the models after this one have none either
             break
         packed_rules[predictions.name] = packed
     return packed_rules
