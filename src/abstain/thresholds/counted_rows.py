@@ -45,8 +45,8 @@ def explained_by_chance(found_count: int, remembered_count: int, shared_count: i
 def fingerprint_rows(confidence: np.ndarray, ids: Sequence[str] | None) -> np.ndarray:
     """Return a fingerprint of each row: 48 bits of a hash of its confidence and, where the file has ids, of its id.
 
-    A fingerprint is an integer. Labels are no part of it, because they are corrected. Rows with equal confidences and
-    ids have equal fingerprints.
+    A fingerprint is an integer, in a uint64 array. Labels are no part of it, because they may be corrected between two
+    exports. Rows with equal confidences and ids have equal fingerprints.
     """
     numbers = np.asarray(confidence, dtype=np.float64) + 0.0  # -0 becomes 0
     texts = [""] * len(numbers) if ids is None else ids
@@ -74,28 +74,36 @@ def remember_rows(rows_seen: tuple[str, ...], fingerprints: np.ndarray) -> tuple
 def find_counted_again(rows_seen: tuple[str, ...], fingerprints: np.ndarray) -> CountedAgain | None:
     """Find the remembered rows of earlier looks among these new ones; None if chance explains as many.
 
-    `rows_seen` holds, for each of the latest looks, the fingerprints that were kept of its rows. `fingerprints` has one
-    entry per new row; equal rows have equal ones.
+    A look is one file of later data that a series of checks has counted. `rows_seen` holds, for each of the latest
+    looks, fingerprints of some of its rows, in base64. `fingerprints` has one entry per new row; equal rows have equal
+    ones. The result counts fingerprints of all looks: those in the new rows, and those that are remembered;
+    `holds_whole_look` says that the new rows hold all that is remembered of some look.
     """
     distinct, counts = np.unique(fingerprints, return_counts=True)
     shared_count = int(counts[counts > 1].sum())  # new rows that another new row equals
 
     def by_chance(found_count: int, remembered_count: int) -> bool:
+        """Are so many found in any data? The more new rows equal another one, the more are."""
         return explained_by_chance(found_count, remembered_count, shared_count, n=len(fingerprints))
 
-    kept_of_looks = [_unpack_fingerprints(base64.b64decode(text)) for text in rows_seen]
+    remembered_of_looks = [_unpack_fingerprints(base64.b64decode(text)) for text in rows_seen]
     holds_whole_look = False
-    for kept in kept_of_looks:
-        all_are_found = bool(np.isin(kept, distinct).all())
+    for remembered in remembered_of_looks:
+        count = len(remembered)
+        all_are_new_rows = bool(np.isin(remembered, distinct).all())
         # fewer than this many do not stand for a whole look
-        has_enough = len(kept) >= _FEWEST_OF_WHOLE_LOOK
-        if has_enough and all_are_found and not by_chance(len(kept), remembered_count=len(kept)):
+        has_enough = count >= _FEWEST_OF_WHOLE_LOOK
+        if has_enough and all_are_new_rows and not by_chance(count, remembered_count=count):
             holds_whole_look = True
-    kept_of_all = np.unique(np.concatenate(kept_of_looks)) if kept_of_looks else np.empty(0, dtype=np.uint64)
-    found_count = int(np.isin(kept_of_all, distinct).sum())
-    if not holds_whole_look and by_chance(found_count, remembered_count=len(kept_of_all)):
+    remembered_of_all = np.empty(0, dtype=np.uint64)
+    if remembered_of_looks:
+        remembered_of_all = np.unique(np.concatenate(remembered_of_looks))
+    found_count = int(np.isin(remembered_of_all, distinct).sum())
+    if not holds_whole_look and by_chance(found_count, remembered_count=len(remembered_of_all)):
         return None
-    return CountedAgain(found=found_count, remembered=len(kept_of_all), holds_whole_look=holds_whole_look)
+    return CountedAgain(
+        found=found_count, remembered=len(remembered_of_all), holds_whole_look=holds_whole_look
+    )
 
 
 def are_rows_seen(rows_seen: tuple[str, ...]) -> bool:

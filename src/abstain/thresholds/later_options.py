@@ -46,8 +46,10 @@ def reading_options(
 ) -> list[str]:
     """Return the arguments of a command line that say how files are read, in their order.
 
-    `command` is a line or its words; none are returned for None. Without `has_truth`, columns of right answers and
-    what only labelled files need are left out. A second file of labels is called `labels`; None keeps its name.
+    `command` is a line or its words; none are returned for None. Options that do something else, such as --cost, are
+    left out, and so are file names. An option stands before its value, as two words, also where the line had
+    --option=value. Without `has_truth`, the later files have no right answers: columns of these and options that only
+    labelled files need are left out. A second file of labels is called `labels`; None keeps its name.
 
     >>> reading_options("abstain cascade a.csv b.csv -c labels=y -c confidence=p --cost 1,2", has_truth=False)
     ['-c', 'confidence=p']
@@ -58,12 +60,15 @@ def reading_options(
     for word in words:
         flag, equals_sign, value = word.partition("=")
         if flag not in _READING_OPTIONS or not flag.startswith("-"):
-            continue
+            continue  # a file, another option, or its value
         if not equals_sign:
             value = next(words, "")
+        # the second: does the option name a column of right answers, weights or clusters?
         if not has_truth and (flag in _OPTIONS_OF_LABELLED_FILES or _is_column_new_cases_lack(flag, value)):
             continue
-        options += [flag, labels if flag == "--labels" and labels is not None else value]
+        if flag == "--labels" and labels is not None:
+            value = labels
+        options += [flag, value]
     return options
 
 

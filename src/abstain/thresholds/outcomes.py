@@ -93,8 +93,10 @@ class CostCurve(_tables.Notebook):
         Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen), and returns
         the axes.
 
-        At each threshold, `model_cost` is the cost of wrong answers and `reject_cost` that of rejections, per sample;
-        `system_loss` is the loss of all answers, by the model and by the person who answers rejected samples.
+        At each threshold, `model_cost` is the loss of the model's answers, and `reject_cost` the cost of the rejected
+        samples; `person_loss` is the part of `reject_cost` that is lost by the answers of the person who gets them.
+        `cost` is `model_cost` plus `reject_cost`, and `system_loss` is `model_cost` plus `person_loss`. All are means
+        over all samples, accepted or not.
         """
         drawn: Any = make_axes(ax, size=size)
         best = self.best  # the row with the least cost
@@ -511,8 +513,9 @@ def _check_clinical_sample(labels: np.ndarray, predictions: np.ndarray, confiden
 def _rate(hits: np.ndarray, trials: np.ndarray, level: float, draws: np.ndarray | None = None) -> Rate:
     """The proportion of hits among trials with its exact interval; where there are no trials NaN, and from 0 to 1.
 
-    Arrays have one entry per threshold. `draws` is the number of independent draws that vary as much, where samples
-    depend on each other; None where each sample is one. `level` is the confidence level of each interval.
+    Arrays have one entry per threshold, those of the result too; its `of` holds the trials. `draws` is the number of
+    independent draws that vary as much, where samples depend on each other; None where each sample is one. `level` is
+    the confidence level of each interval.
     """
     has_trials = trials > 0
     value = np.where(has_trials, hits / np.where(has_trials, trials, 1), np.nan)
@@ -529,9 +532,10 @@ def _rate(hits: np.ndarray, trials: np.ndarray, level: float, draws: np.ndarray 
 def _independent_draws(is_hit: np.ndarray, is_trial: np.ndarray, clusters: np.ndarray) -> float:
     """How many independent draws vary as much as the share of hits among trials; at most the number of trials.
 
-    All arrays have one entry per sample, and every hit is a trial. Where all trials are hits, or none is, each cluster
-    is one draw. Where the share lies between and is the same in every cluster, each trial is one draw. 0 without
-    trials; 1 if all are of one cluster. `clusters` has two columns for two kinds of clusters.
+    All arrays have one entry per sample, and every hit is a trial. Where all trials are hits, or none is, nothing shows
+    how much clusters vary, and clusters of equal size count as one draw each. Where the share lies between and is the
+    same in every cluster, each trial is one draw. 0 without trials; 1 if all are of one cluster. `clusters` holds the
+    number of each sample's cluster, from 0, or has two columns for two kinds of clusters.
     """
     trial_count = int(is_trial.sum())
     if not trial_count:
@@ -549,6 +553,7 @@ def _independent_draws(is_hit: np.ndarray, is_trial: np.ndarray, clusters: np.nd
             return 1.0
         deviations = hits_of_cluster - share * trials_of_cluster
         variances.append(float(deviations @ deviations) * cluster_count / (cluster_count - 1))
+        # how many clusters of equal size would vary as much
         draws_by_size.append(trial_count**2 / float(trials_of_cluster @ trials_of_cluster))
     if share in (0.0, 1.0):
         return min(draws_by_size)
@@ -556,4 +561,5 @@ def _independent_draws(is_hit: np.ndarray, is_trial: np.ndarray, clusters: np.nd
     variance = variances[0] if len(kinds) == 1 else float(two_way_variance(*variances))
     if variance == 0:  # every cluster has the same share of hits
         return float(trial_count)
+    # m independent draws have a share with the variance share (1 - share) / m; here it is variance / trial_count^2
     return min(share * (1 - share) * trial_count**2 / variance, float(trial_count))
