@@ -145,9 +145,8 @@ def _describe_costs(rule: Cascade) -> str:
     low, high = rule.cost_interval
     cost = f"A case costs {format_number(rule.cost)}{unit} on average"
     interval = f"95% interval {format_number(low)} to {format_number(high)}"
-    observed = risk_text(
-        rule.risk or 0.0, rule.zero_one
-    )  # `risk` is None only where the rule is not feasible
+    # `risk` is None only where the rule is not feasible
+    observed = risk_text(rule.risk or 0.0, rule.zero_one)
     outcome = f"{observed} of the answers are wrong" if rule.zero_one else f"the mean loss is {observed}"
     note = f" {rule.note}" if rule.note else ""
     return f"{cost} ({interval}; no cost is promised). {person_cost} On these data {outcome}.{note}"

@@ -94,9 +94,8 @@ def _pack_rules(best_first: Sequence[ModelContent], command: str) -> dict[str, s
         predictions = model.predictions
         packed = pack_texts(rule_texts(model.certified, predictions, model.score, model.loss, command))
         character_count += len(packed)
-        if (
-            packed_rules and character_count > _MAX_RULE_CHARACTERS
-        ):  # the models after this one have none either
+        if packed_rules and character_count > _MAX_RULE_CHARACTERS:
+            # the models after this one have none either
             break
         packed_rules[predictions.name] = packed
     return packed_rules
