@@ -292,6 +292,7 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
     """
     first_files = find_files("compare", first_path)
     second_files = find_files("compare", second_path)
+    # the name of the column of ids or, where there is none, of questions; None without either
     first_column = _find_id_column(read_column_names(first_files[0]).find_roles(stated))
     second_column = _find_id_column(read_column_names(second_files[0]).find_roles(stated))
     if first_column is None and second_column is None:

@@ -502,6 +502,7 @@ def _says_yes(values: Values) -> np.ndarray:
     values. In any other column, a row that holds anything says yes: a text that is not blank, a number that is not NaN.
     """
     if isinstance(values, TextValues):
+        # 1 for true, 0 for false, NaN for an empty cell, None for any other word
         truths = [TRUTH_WORDS.get(text.strip().lower()) for text in values.distinct_texts]
         if None not in truths:
             return np.array(truths)[values.code_of_row] == 1

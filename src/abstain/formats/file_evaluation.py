@@ -317,6 +317,7 @@ def _split_arguments(arguments: dict[str, Any]) -> _Arguments:
     if len(names_of_clusters) == 2 and all(isinstance(name, str) for name in names_of_clusters):
         columns["clusters"] = ",".join(names_of_clusters)
     options = {name: value for name, value in arguments.items() if name not in columns}
+    # a text is in `columns`
     classes = tuple(str(name) for name in options.pop("classes", ()))
     return _Arguments(columns=columns, classes=classes, options=options)
 

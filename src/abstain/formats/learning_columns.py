@@ -25,7 +25,7 @@ def refuse_truth_as_input(source: OpenedTable, roles: Mapping[str, RoleColumns])
     """
     if any(role in roles for role in TRUTH_ROLES):
         return
-    for role in LEARNING_ROLES:
+    for role in LEARNING_ROLES:  # "features" and "categories"
         for name in _names_of(roles, role):
             if truth_role_of(name) is not None:
                 raise file_error(

@@ -191,7 +191,7 @@ class LoadedColumns:
         maps each role to the names of its columns.
         """
         values = self.require_numbers(kind)
-        self.refuse_missing_class_scores(values, kind)
+        self.refuse_missing_class_scores(values, kind)  # NaN, of which no class is the likeliest
         if values.ndim != 1 and values.shape[-1] != 1:  # a column for each class
             if kind == "logits" and values.size and values.min() >= 0 and values.max() <= 1:
                 self.refuse_probabilities_as_logits(values)

@@ -170,7 +170,7 @@ def read_json_log(path: Path, content: Any, limits: Limits, load_json: LoadJson)
     DataError where the log is recognised but damaged, needs more than `limits` allow, or is not the file of the run
     that holds the answers.
     """
-    helm_log.check_holds_scores(path)
+    helm_log.check_holds_scores(path)  # raises DataError for the other files of a HELM run
     if isinstance(content, list) and len(content) == 1:
         other_reading = content[0]
     else:

@@ -165,8 +165,7 @@ def _check_pickles(path: Path, limits: Limits) -> None:
     """Raise DataError where a torch file decompresses to too much, or has too many pickle instructions.
 
     The instructions rebuild the tensors; they are counted here and not run. A file of torch 1.6 or later is a zip
-    archive with the instructions in members that end in .pkl; an older one begins with five pickles. `limits` bounds
-    the memory and the number of columns that a file may take.
+    archive with the instructions in members that end in .pkl; an older one begins with five pickles.
     """
     if zipfile.is_zipfile(path):
         limits.check_memory(path, unpacked_archive_size(path))
@@ -178,6 +177,7 @@ def _check_pickles(path: Path, limits: Limits) -> None:
         return
     limits.check_memory(path, path.stat().st_size)
     with path.open("rb") as stream:
+        # one after the other from the same stream: the instructions of a pickle end with its last
         pickles = (pickletools.genops(stream) for _ in range(_PICKLE_COUNT_OF_OLD_FORMAT))
         _check_instructions(path, chain.from_iterable(pickles))
 

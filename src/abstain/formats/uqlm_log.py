@@ -94,7 +94,7 @@ def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
     the result and `part_name` its name, "" for the only one of a file. Log-probabilities of tokens add their sum and
     mean as columns. Without prompts, a response is numbered.
     """
-    data = get_nested(part, "data") or part
+    data = get_nested(part, "data") or part  # the lists lie in the result or under "data"
     lists: dict[str, Any] = {name: values for name, values in data.items() if isinstance(values, list)}
     if len(set(map(len, lists.values()))) != 1:
         raise file_error(path, "the lists of a UQLM result must have one length.")
@@ -102,6 +102,7 @@ def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
     for name, content in data.items():
         if isinstance(content, dict):
             lists |= _find_number_lists(content, f"{name}.", row_count)
+    # for each response the log-probabilities of its tokens, or one number
     token_logprobs = lists.pop("logprobs", None) or get_nested(part, "metadata", "logprobs") or []
     for index in range(row_count):
         row: Row = {"part": part_name} if part_name else {}
