@@ -319,9 +319,9 @@ def _make_log(scores: list[SampleScore], confidence: str | None) -> Log:
 def _measure_if_defined(log: Log, label: str, compute_interval: Callable[[], Interval]) -> dict[str, float]:
     """Return an interval as {label: estimate, label_low: ..., label_high: ...}; empty where it has too few answers.
 
-    `log` holds the answers, one row per score; `log.questions` is the number of questions. Inspect also computes metrics
-    while a run is under way, and an error would end the run. Mistakes in the task, such as a confidence that no score
-    has, still raise.
+    `log` holds the answers, one row per score; `log.questions` is the number of questions. Inspect also computes
+    metrics while a run is under way, and an error would end the run. Mistakes in the task, such as a confidence that no
+    score has, still raise.
     """
     if log.questions < 2:  # an interval needs two
         return {}

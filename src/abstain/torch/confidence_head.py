@@ -52,7 +52,7 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
                 f"ConfidenceHead: the confidence must be learned from logits alone, got {', '.join(learned.inputs)}."
             )
         self.class_count = learned.model.profile.class_count
-        self.fingerprint = learned.fingerprint
+        self.fingerprint = learned.fingerprint  # names this confidence; a rule made for one refuses another
         self.temperature = 1.0
         # a linear model or a single score with its parameter, whichever was kept: at least one of them is None
         linear = learned.model.linear
@@ -74,8 +74,9 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
             raise InputError(
                 f"ConfidenceHead: the confidence must be a model of logits or max softmax, got {learned.kept!r}."
             )
-        # What the trees ask, tree by tree: a column and the cut or class that it is compared with. Each tree asks three
-        # questions and has eight leaves, one for each combination of answers.
+        # What the trees ask, tree by tree: a column and the cut or class that it is compared with. Columns are the
+        # features of the logits, then the predicted class and the class with the second largest logit. Each tree asks
+        # three questions and has eight leaves, one for each combination of answers.
         self.questions: list[tuple[int, float]] = []
         leaves = torch.zeros(0, dtype=torch.float64)
         if trees is not None:
@@ -122,7 +123,8 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
 
         `features` are those of the logits, shape (n, features), `classes` the predicted class of each row and the class
         with the second largest logit. A question of a tree is "is this feature above the cut?" or, for a column beyond
-        the features, "is the class this one?"; three answers number the leaf.
+        the features, "is the class this one?"; three answers number the leaf. `self.questions` holds (column, cut or
+        class) three by three, `self.tree_leaves` eight values per tree.
         """
         feature_count = features.shape[1]
         total = torch.zeros(len(features), dtype=torch.float64, device=features.device)

@@ -128,6 +128,7 @@ class TrainerMetrics:
         confidence = scores.max_softmax(logits)
         self.samples = (loss, confidence)
         aurc_interval = interval("aurc", loss, confidence, level=self.level, **self.options)
+        # "aurc", "aurc_se", "aurc_low" and "aurc_high"
         return {"accuracy": 1 - float(np.mean(loss)), **error_bar_entries("aurc", aurc_interval)}
 
 
@@ -193,7 +194,8 @@ class AURCStopping(TrainerCallback):  # type: ignore[misc, valid-type]
                 "`compute_metrics=metrics, callbacks=[AURCStopping(metrics)]`."
             )
         loss, confidence = self.metrics.samples
-        if self.rule.improved(loss, confidence):  # this also records the evaluation
+        # is AURC below the best so far by enough standard errors? This also records the evaluation.
+        if self.rule.improved(loss, confidence):
             self.best_step = state.global_step
             control.should_save = True
         if self.rule.exhausted:
@@ -254,7 +256,7 @@ class TrainerTuning(TrainerCallback):  # type: ignore[misc, valid-type]
         averaging_state = None
         resumes = state.global_step > 0
         if resumes:
-            file = _state_file("TrainerTuning", args, state)
+            file = _state_file("TrainerTuning", args, state)  # in the folder of the checkpoint of this step
             if not file.exists():
                 raise InputError(
                     f"TrainerTuning: the checkpoint has no {file}, so the weights before tuning are not known. To tune "
@@ -270,7 +272,8 @@ class TrainerTuning(TrainerCallback):  # type: ignore[misc, valid-type]
             level=self.level,
             state=averaging_state,
         )
-        # the checkpoint may have been saved after the last step of an epoch, but before that epoch was averaged
+        # The checkpoint may have been saved after the last step of an epoch, but before that epoch was averaged:
+        # `catch_up` compares the number of finished epochs with that in the average.
         self._averaging.catch_up(_whole_epochs(state), train_dataloader)
 
     def on_epoch_end(

@@ -96,9 +96,11 @@ class AURCMonitor(Callback):  # type: ignore[misc]
             return
         metric = self._metric_of(pl_module)  # the module has updated it in this validation
         interval = metric.compute_with_interval(self.level)
+        # the estimate under the name of the metric, and "_se", "_low" and "_high" with that name before them
         pl_module.log_dict(error_bar_entries(self.metric, interval), rank_zero_only=True)
         loss, confidence = metric.samples()
-        has_improved = self.rule.improved(loss, confidence)  # this also records the evaluation
+        # is AURC below the best so far by enough standard errors? This also records the evaluation.
+        has_improved = self.rule.improved(loss, confidence)
         if has_improved and self.path is not None:
             trainer.save_checkpoint(self.path, weights_only=False)  # with all that resuming needs
         if self.rule.exhausted:

@@ -526,6 +526,7 @@ def _confidence(logits: Array, score: Score, *, differentiable: bool) -> Array:
     Raises InputError for an unknown score, ShapeError if a user's score does not return one number per sample.
     """
     if score == "max_softmax" and not differentiable:
+        # minus (1 - p) / p of the largest probability p, which ranks as p does
         return _minus_odds_against(logits).reshape(-1)
     rows = logits.movedim(1, -1).reshape(-1, logits.shape[1])
     if callable(score):

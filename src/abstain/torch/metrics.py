@@ -250,14 +250,15 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
     ) -> None:
         """Check the options, and register the state with torchmetrics: lists of samples, or bins.
 
-        Samples whose target is `ignore_index` are left out.
+        Samples whose target is `ignore_index` are left out. `thresholds` is the number of bins, None without bins.
+        `dist_reduce_fx` says how torchmetrics joins the states of several processes.
         """
         super().__init__(**kwargs)
         name = type(self).__name__
         self.metric = by_name(metric, name)
         self.reader = BatchReader(name, loss=loss, score=score, input_kind=input, ignore_index=ignore_index)
         self.thresholds = thresholds
-        self._check_loss()
+        self._check_loss()  # raises InputError if the loss does not suit the metric
         if thresholds is None:
             self.add_state("confidence", default=[], dist_reduce_fx="cat")
             self.add_state("loss", default=[], dist_reduce_fx="cat")
@@ -267,7 +268,8 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
                 f"{name}: `thresholds` must be None (exact) or a whole number of bins, at least 100, "
                 f"got {thresholds!r}. A few thousand give three digits."
             )
-        _check_bins_certify(name, self.metric)
+        _check_bins_certify(name, self.metric)  # raises InputError for a metric that bins cannot bound
+        # of the familiar number by which samples are binned: [0, 1], or all numbers
         self.domain = "unit" if self.reader.score.name in _UNIT_SCORES else "real"
         empty = bin_state.empty_state(bin_map(thresholds, self.domain).size)
         self.add_state("bin_count", default=empty.count, dist_reduce_fx="sum")
@@ -410,9 +412,10 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
         metric that needs right and wrong samples if one kind is missing. Raises InfeasibleError for a metric that needs
         the samples in the order of their losses, unless these are 0/1.
         """
+        # the number of samples, and the sum of their losses
         total_mass, total_loss = confidence_bins.total(bins)
         if self.metric.needs.both_kinds and not 0 < float(total_loss) < float(total_mass):
-            undefined = self._undefined_value(total_mass)
+            undefined = self._undefined_value(total_mass)  # NaN, with a warning
             return Bracket(estimate=undefined, low=undefined, high=undefined)
         if self.metric.needs.order_by_loss and not self.reader.is_zero_one:
             raise InfeasibleError(
@@ -568,7 +571,7 @@ def _check_bins_certify(name: str, metric: Metric) -> None:
 
     Options that a metric cannot do without (a coverage, a risk) may have any value. `name` is the class in the message.
     """
-    # compared without its options: a user's own metric may have the name of one of the package
+    # compared, without its options, with the package's metric of that name, since a user's own metric may have the name
     is_built_in = replace(metric, settings=()) == METRICS.get(metric.name)
     if metric.name not in _BRACKET_FUNCTIONS or not is_built_in:
         raise InputError(

@@ -389,6 +389,7 @@ class Averaging:
         assert self.best is not None  # there was an evaluation, and the first one is the best so far
         # Bonferroni: the best of several evaluations is compared, so each gets its part of the error probability
         level = 1 - (1 - self.level) / len(self.evaluations)
+        # AURC of the mean minus that of the original weights
         difference = paired_difference(*self.best.samples, *self.original_samples, metric="aurc", level=level)
         improved = difference.significant and difference.difference < 0
         self.network.load_state_dict(self.best.weights if improved else self.original_weights)
