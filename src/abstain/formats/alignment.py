@@ -52,9 +52,11 @@ def comparison_arguments(models: Sequence[Predictions], *, paired: bool = True) 
         for model in models:
             if column_of_model[model.name] is not None:
                 continue
-            if paired and argument == "sample_weight":
+            if (
+                paired and argument == "sample_weight"
+            ):  # weights of one would contradict those of the same samples
                 raise missing_weights_error(owners[0], model.name)
-            if paired and argument == "clusters":
+            if paired and argument == "clusters":  # the same samples are in the same clusters
                 column_of_model[model.name] = column_of_model[owners[0]]
             else:
                 column_of_model[model.name] = make_default_column(model.n)
@@ -114,8 +116,8 @@ def _match_by_id(models: Sequence[Predictions], ids_of_models: Sequence[list[str
     """Return the models in their order, each with its rows in the order of the first model's.
 
     A warning says where that moves rows, and another where an id has different labels in two models. `ids_of_models`
-    holds the ids of each model, one per row and all different. OtherSamplesError where a model has no
-    id in common with the first, DataError where some ids are in only one of the two.
+    holds the ids of each model, one per row and all different. OtherSamplesError where a model has no id in common with
+    the first, DataError where some ids are in only one of the two.
     """
     first_model = models[0]
     row_of_id = {sample_id: row for row, sample_id in enumerate(ids_of_models[0])}  # rows of the first model

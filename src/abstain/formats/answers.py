@@ -128,7 +128,8 @@ def add_repeats(
 
     task_roles = {"task": roles["task"]} if "task" in roles else _find_task_names(source, roles)
     trial_column = _find_trial_column(source, roles)  # "" where there is none
-    has_question_column_without_repeats = False
+    # whether a column `question` does not tell which rows are of one question
+    has_uninformative_question_column = False
     for name in columns_of_repeats(source, roles):
         if len(source.columns[name].shape) != 1:  # a matrix
             continue
@@ -143,13 +144,13 @@ def add_repeats(
             question_count = count_pairs(name, task_roles["task"].names[0])
             question_roles |= task_roles
         if not 1 < question_count < len(values):  # all values are equal, or none repeats
-            has_question_column_without_repeats |= normalise_name(name) == "question"
+            has_uninformative_question_column |= normalise_name(name) == "question"
             continue
         if is_task_id and trial_column and count_pairs(name, trial_column) == len(values):
             question_roles |= {"epoch": RoleColumns((trial_column,))}
         elif is_task_id:
             mean_row_count = len(values) / question_count
-            if has_question_column_without_repeats or mean_row_count > _MAX_MEAN_ROWS_OF_TASK_ID:
+            if has_uninformative_question_column or mean_row_count > _MAX_MEAN_ROWS_OF_TASK_ID:
                 continue  # the task is then a kind of questions, and not one question
         # Tasks and epochs make this a table of answers (`is_log`), where repeats of a question become a cluster later.
         if not has_class_scores and ({"task", "epoch"} & {*roles, *question_roles}):

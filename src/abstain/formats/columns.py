@@ -554,9 +554,8 @@ def _match_columns(source: OpenedTable, role: str, pattern: str) -> RoleColumns:
             f"`{display_name(pattern)}` must match one column for the {role}, got {len(matches)}.",
             source,
         )
-    prefix = pattern.split("*")[
-        0
-    ]  # what follows it in a column's name says the class: "cat" of prob_cat by prob_*
+    # what follows the prefix in a column's name says the class: "cat" of prob_cat, by the pattern prob_*
+    prefix = pattern.split("*")[0]
     return order_class_columns(matches, [name.removeprefix(prefix) for name in matches])
 
 
