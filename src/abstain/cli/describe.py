@@ -258,6 +258,7 @@ def _suggest_commands(
     columns of a plain table that was not read as predictions.
     """
     attempts = [read_options]
+    # each choice maps roles to names of columns
     if source.is_harness_log:
         choices = _other_columns(source, log, has_confidence)
     else:
@@ -403,26 +404,34 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
     except InputError:  # one question has no interval
         return []
     notes = [f"{three_way}."]  # its text is the three shares and the score at this price, with intervals
+    # `log.unanswered` is the share of questions without an answer
     if log.has_confidence and log.unanswered and log.answered[rows].any():
-        # `log.unanswered` is the share of questions without an answer, and `rules.unanswered` says how these count:
-        # as "abstained" or as "wrong"
-        opposite: Any = "wrong" if log.rules.unanswered == "abstained" else "abstained"
-        treatment = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[opposite]
-        predictions = unnamed_predictions(log, rules=replace(log.rules, unanswered=opposite))
-        if learned is not None:
-            predictions = predictions.with_confidence(learned, keep_others=True)
-        evaluation = abstain.evaluate(**predictions.arguments(), metrics="aurc", level=level)
-        areas = ", ".join(
-            f"{entry.score} {entry.cell.removesuffix(entry.mark)}"  # without " t", the mark of ties in a table
-            for entry in evaluation.entries
-            if entry.group is None
-        )
-        row_count = int(rows.sum())
-        measured_rows = "" if predictions.n == row_count else f", on {predictions.n:,} of {row_count:,} rows"
-        notes.append(f"AURC with unanswered questions as {treatment}{measured_rows}: {areas}.")
+        notes.append(_describe_areas_by_opposite_rule(log, level, learned))
     if learned is None:  # every answer has a learned confidence, so that none is missing
         # Answers without a confidence are ranked last or left out. By the rule that is not in use: the AURC of each
         # confidence, if some answer lacks one, and which of two confidences is better, if that changes.
         by_other_rule = measure_by_other_rule(log, "aurc", level)
         notes += [*by_other_rule.area_sentences, *by_other_rule.verdict_sentences]
     return notes
+
+
+def _describe_areas_by_opposite_rule(log: Log, level: float, learned: LearnedConfidence | None) -> str:
+    """Return a sentence with the AURC of each confidence of a log if questions without an answer count the other way.
+
+    `log.rules.unanswered` says how they count now: as "abstained" or as "wrong". `learned` is ranked next to the
+    confidences of the log, of which there must be one; `level` is the confidence level of the intervals.
+    """
+    opposite: Any = "wrong" if log.rules.unanswered == "abstained" else "abstained"
+    treatment = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[opposite]
+    predictions = unnamed_predictions(log, rules=replace(log.rules, unanswered=opposite))
+    if learned is not None:
+        predictions = predictions.with_confidence(learned, keep_others=True)
+    evaluation = abstain.evaluate(**predictions.arguments(), metrics="aurc", level=level)
+    areas = ", ".join(
+        f"{entry.score} {entry.cell.removesuffix(entry.mark)}"  # without " t", the mark of ties in a table
+        for entry in evaluation.entries
+        if entry.group is None
+    )
+    row_count = int(log.scored.sum())  # rows that have a grade, or need none since there is no answer
+    measured_rows = "" if predictions.n == row_count else f", on {predictions.n:,} of {row_count:,} rows"
+    return f"AURC with unanswered questions as {treatment}{measured_rows}: {areas}."

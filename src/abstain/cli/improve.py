@@ -154,7 +154,10 @@ def answered_rows(predictions: Predictions) -> Predictions:
 
 
 def _draw(console: Console, learned: LearnedConfidence, rule: LearnedRule | None, model_name: str) -> None:
-    """Print the verdict, the candidates and the contributions, then the threshold if one was chosen."""
+    """Print the verdict, the candidates and the contributions, then the threshold if one was chosen.
+
+    `rule` is a threshold on the learned confidence, certified on rows that were not used to learn it; None without one.
+    """
     title = f"{display_name(model_name)}: a confidence learned from {count_noun(learned.n, 'row')}"
     console.print(Text(title, style="bold"))
     console.print(Text(learned.verdict))
