@@ -257,7 +257,9 @@ class Check(Stored, _tables.Notebook):
         "crc" for each sample) or for each cluster. `log_wealth` is the log wealth of the bets now, at each of the odds.
         `log_peak` is the largest log of all wealth so far; all wealth includes what no bet holds yet, which is a
         function of `settled`. Where it reaches 2 / delta, the risk raises an alarm: `alarm_after` is the number of
-        samples of the series up to then, `risk_alarm_look` its look, `risk_alarm_p` the p-value.
+        samples of the series up to then, `risk_alarm_look` its look, `risk_alarm_p` the p-value. Of that look,
+        `alarm_counted` samples were counted up to the alarm, and lost `alarm_loss_sum`. A look is a call of `check`
+        with new samples. All losses are scaled to [0, 1].
         """
         bet_count = len(bets.ALTERNATIVES)
         # a series that has not begun has a delta of 0, and no alarm
@@ -290,6 +292,7 @@ class Check(Stored, _tables.Notebook):
             "`recent_looks` must not lose more than all looks.": recent_loss <= self.loss_sum + 1e-6,
             "`settled` must be at most `n`.": self.settled <= self.n,
             "`from_calibration` must be at most `n`.": self.from_calibration <= self.n,
+            # True also if both are None
             "`alarm_loss_sum` must lie between 0 and `alarm_counted`.": self._alarm_counts_fit(),
             "`risk_alarm_look`, `risk_alarm_p` and `alarm_after` must come with `risk_alarm`.": has_risk_alarm_field
             == {self.risk_alarm},
@@ -353,19 +356,23 @@ class Check(Stored, _tables.Notebook):
     def __repr__(self) -> str:
         """Say whether there is an alarm, and how risk, coverage and confidences compare with the promise.
 
-        A look is a call that brought new samples; `counted` are the accepted samples that the promise is about.
+        A look is a call that brought new samples; `counted` are the accepted samples that the promise is about. A risk
+        and its interval are None where nothing was counted, and shown as "-". An alarm comes with its look and p-value.
         """
         low, high = self.coverage_interval
-        risk_alarm = ""
+        words_on_risk_alarm = ""
         if self.risk_alarm:
-            risk_alarm = (
-                f", ALARM at look {self.risk_alarm_look} ({_tables.p_value_text(self.risk_alarm_p or 0.0)})"
+            p_value = self.risk_alarm_p or 0.0  # not None with an alarm; `or` is for type checkers
+            # the last words: after how many samples of that look
+            words_on_risk_alarm = (
+                f", ALARM at look {self.risk_alarm_look} ({_tables.p_value_text(p_value)})"
                 f"{self._words_on_time_of_alarm()}"
             )
-        drift_alarm = ""
+        words_on_drift_alarm = ""
         if self.drift_alarm:
-            drift_alarm = (
-                f", ALARM at look {self.drift_alarm_look} ({_tables.p_value_text(self.drift_alarm_p or 0.0)})"
+            p_value = self.drift_alarm_p or 0.0
+            words_on_drift_alarm = (
+                f", ALARM at look {self.drift_alarm_look} ({_tables.p_value_text(p_value)})"
             )
         # in the last look, which may come after that alarm
         differ = self.looks > 0 and self.drift_p <= drift_alarm_level(self.delta, self.looks)
@@ -376,11 +383,11 @@ class Check(Stored, _tables.Notebook):
         lines = [
             f"Check: {self._words_on_alarms()} (n = {self.n}, look {self.looks})",
             f"  risk {_with_limits(self.risk, self.risk_interval)} of {self.counted} accepted, promised at most "
-            f"{self.limit:.4g}: {_tables.p_value_text(self.risk_p)} at any time{risk_alarm}",
+            f"{self.limit:.4g}: {_tables.p_value_text(self.risk_p)} at any time{words_on_risk_alarm}",
             f"  recent risk {_with_limits(self.recent_risk, self.recent_risk_interval)} of {self.recent_counted} "
             f"accepted in {recent_range}{self._words_on_recent_risk()}",
             f"  coverage {self.coverage:.4f} [{low:.4f}, {high:.4f}]; confidences {_as_in_calibration(differ)}: "
-            f"{_tables.p_value_text(self.drift_p)} in this look{drift_alarm}",
+            f"{_tables.p_value_text(self.drift_p)} in this look{words_on_drift_alarm}",
         ]
         if self.left_out:
             lines.append(f"  left out: {self.left_out} samples of clusters that an earlier look held")
@@ -389,9 +396,9 @@ class Check(Stored, _tables.Notebook):
                 f"  note: about {self.from_calibration:,} of these samples are rows of the calibration data, by their "
                 f"confidences: they say nothing about later data"
             )
-        each = risk_alarm_level(self.delta)
+        half = risk_alarm_level(self.delta)  # risk and confidences share delta equally
         lines.append(
-            f"  false alarms: at most {self.delta:g} in the whole series, {each:g} by risk and {each:g} by confidences"
+            f"  false alarms: at most {self.delta:g} in the whole series, {half:g} by risk and {half:g} by confidences"
         )
         return "\n".join(lines)
 
@@ -717,9 +724,10 @@ class RiskEstimate(NamedTuple):
 def _estimate_risk(rule: Threshold, loss_sum: float, counted: int) -> RiskEstimate:
     """Return the mean loss of the counted samples on the user's scale, and its interval at level 1 - delta.
 
-    `loss_sum` is the sum of their losses, scaled to [0, 1]. The interval is that of as many errors: no loss in [0, 1]
-    of the same mean varies more than a 0/1 loss. `rule` is the threshold that is checked; it has the bounds of the
-    losses (`bounded`) and delta.
+    `loss_sum` is the sum of their losses, scaled to [0, 1]. The interval is that of as many errors, which need not be a
+    whole number: no loss in [0, 1] of the same mean varies more than a 0/1 loss. `rule` is the threshold that is
+    checked; it has the bounds of the losses on the user's scale (`bounded`), delta, and the size of the largest
+    calibration cluster: as many samples count as one for the interval.
     """
     if counted == 0:
         return RiskEstimate(risk=None, interval=None)
@@ -732,16 +740,18 @@ def _estimate_risk(rule: Threshold, loss_sum: float, counted: int) -> RiskEstima
 def _keep_recent(looks: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
     """Return the latest of these looks, oldest first: as few as hold 1,000 counted samples, and at most 100.
 
-    A look is the number of its counted samples (accepted ones that the promise is about) and their summed loss. There
-    must be a look.
+    A look is the number of its counted samples (accepted ones that the promise is about) and their summed loss. All
+    looks are returned if there are at most 100 and they hold fewer counted samples. There must be a look.
     """
     counted = 0
-    for first in range(len(looks) - 1, max(-1, len(looks) - 1 - RECENT_LOOKS), -1):  # from the latest back
-        counted_in_look, _loss_sum = looks[first]
+    earliest = max(0, len(looks) - RECENT_LOOKS)
+    # from the latest to the earliest; `oldest_recent` is the last position that was visited
+    for oldest_recent in range(len(looks) - 1, earliest - 1, -1):
+        counted_in_look, _loss_sum = looks[oldest_recent]
         counted += counted_in_look
         if counted >= RECENT_COUNTED:
             break
-    return looks[first:]
+    return looks[oldest_recent:]
 
 
 def _test_risk(
@@ -836,10 +846,11 @@ def _compare_confidences(rule: Threshold, confidences: CheckedConfidences) -> fl
 def _test_drift(rule: Threshold, p_values: Sequence[float], before: Check) -> dict[str, Any]:
     """Join the comparisons of this look with the calibration; return the fields of `Check` about them.
 
-    The p-value of all is the smallest times their number (Bonferroni). Look j (the j-th call of `check` that brings new
-    samples) alarms if it is at most delta / (2 j (j + 1)), with the delta of the `rule`. An alarm of an earlier look
-    (in `before`, the series so far) stays: the first look with an alarm and its p-value are kept, None before that.
-    There must be a p-value.
+    `p_values` holds one for each comparison, of "these later samples are distributed as in calibration". The p-value of
+    all is the smallest times their number (Bonferroni). Look j (the j-th call of `check` that brings new samples)
+    alarms if it is at most delta / (2 j (j + 1)), with the delta of the `rule`: these levels sum to delta / 2. An alarm
+    of an earlier look (in `before`, the series so far) stays: the first look with an alarm and its p-value are kept,
+    None before that. There must be a p-value.
     """
     drift_p = min(1.0, len(p_values) * min(p_values))
     fields = {
@@ -897,11 +908,15 @@ class ConfidenceCheck(Stored, _tables.Notebook):
         return {"holds": self.holds}
 
     def __repr__(self) -> str:
-        """Say whether the confidences changed, and that this says nothing about the risk."""
+        """Say whether the confidences changed, and that this says nothing about the risk.
+
+        There is an alarm where `drift_p` is at most `delta`; `holds` says that there is none. `from_calibration` is
+        about how many of the n samples are rows of the calibration data.
+        """
         verdict = "no alarm" if self.holds else "ALARM"
         lines = [
             f"Check of the confidences alone: {verdict} (n = {self.n})",
-            f"  coverage {self.coverage:.4f}; confidences {_as_in_calibration(not self.holds)}: "
+            f"  coverage {self.coverage:.4f}; confidences {_as_in_calibration(differ=not self.holds)}: "
             f"{_tables.p_value_text(self.drift_p)}, an alarm from {self.delta:g} down",
             "  without labels, this says nothing about the risk, and it is no part of a series",
         ]
@@ -950,7 +965,8 @@ def check_confidences(rule: Threshold, confidences: CheckedConfidences) -> Confi
 def check_is_new(check: Check | GroupChecks, previous: Check | GroupChecks | None) -> None:
     """Raise InputError if `check` counts no more looks than `previous`: earlier looks held all of its clusters.
 
-    A look is a call of `check` that brings new samples.
+    A look is a call of `check` that brings new samples. Both are of one series, `previous` the check before the last
+    call (None at the first), which is counted as no looks. Checks by group count the looks of all groups.
     """
 
     def count_looks(series: Check | GroupChecks | None) -> int:
@@ -975,8 +991,9 @@ def _promised_risk(rule: Threshold) -> float:
 def _check_same_series(rule: Threshold, limit: float, previous: Check) -> None:
     """Raise InputError for a series that was begun with another threshold or another promise.
 
-    `limit` is the risk that the rule promises, on the user's scale; `previous` is the last check of the series, which
-    holds the threshold, the promised risk and the delta that it was begun with.
+    `rule` has a threshold (its `value` is not None). `limit` is the risk that it promises, on the user's scale;
+    `previous` is the last check of the series, which holds the threshold, the promised risk and the delta that it was
+    begun with.
     """
     expected = (rule.value, limit, rule.delta)
     actual = (previous.value, previous.limit, previous.delta)
@@ -999,10 +1016,14 @@ class _Look(NamedTuple):
 def _select_new_clusters(rule: Threshold, clusters: Array, n: int, before: Check) -> _Look:
     """Select the samples whose cluster no earlier look held: a bet on a cluster is settled once.
 
-    `clusters` are the labels of the n samples of this look, or None; `before` is the series so far. A rule made without
-    clusters selects all samples, and warns if there are labels. Raises InputError if a rule made from clusters gets
-    none, or one larger than the largest in calibration. A look is a call of `check` that brings new samples. `rule` is
-    the threshold that is checked, with its promise.
+    `clusters` are the labels of the n samples of this look, or None; `before` is the series so far, which holds the
+    fingerprints of its clusters in base64 (`clusters_seen`). A rule made without clusters selects all samples, and
+    warns if there are labels. Raises InputError if a rule made from clusters gets none, or one larger than the largest
+    in calibration. A look is a call of `check` that brings new samples. `rule` is the threshold that is checked, with
+    its promise; `clusters` of the rule is their number in calibration, `largest` the samples of the largest, both None
+    without clusters.
+
+    In the result, `rows` are the positions of the selected samples among the n, and `cluster_codes` their clusters.
     """
     if rule.clusters is None:
         if clusters is not None:
@@ -1095,7 +1116,9 @@ def _make_terms(
     """Make the terms to bet on in turn: the losses themselves, or one term for each cluster.
 
     The term of a cluster is r plus the sum of (l - r) over its samples in `rows`, divided by `largest_cluster`, the
-    number of samples of the largest calibration cluster. Clusters come in the order in which they are complete.
+    number of samples of the largest calibration cluster; so it lies in [0, 1], and is r if none of them is in `rows`.
+    Clusters come in the order in which they are complete. The result tells for each term the row of the look after
+    which it is known.
 
     Parameters
     ----------
@@ -1135,9 +1158,11 @@ def check_promises(
     """Test each of these promises on its later samples, and return the checks of the whole series by the same names.
 
     One call is a look at later data. A promise that is in `previous`, the checks after the look before (None at the
-    first), but not in `to_check` keeps its last check.
-    `series_promise_count` counts all promises of the series, with or without samples now. Raises InputError if the
-    samples do not fit a rule, or if earlier looks held all of their clusters.
+    first), but not in `to_check` keeps its last check. `series_promise_count` counts all promises of the series, with
+    or without samples now; each has an equal part of the clusters that the series may remember. `is_counted` says which
+    samples a promise is about (None: all); `further_p_values` is a function that compares more of them with the
+    calibration than their confidences (None: nothing). Raises InputError if the samples do not fit a rule, or if
+    earlier looks held all of their clusters.
     """
     checks = {} if previous is None else dict(previous.checks)
     for name, promise in to_check.items():
@@ -1150,7 +1175,7 @@ def check_promises(
             is_counted=promise.is_counted,
             further_p_values=promise.further_p_values,
         )
-        # the promise remembers its clusters, the oldest forgotten beyond its part of what the series may remember
+        # forgets the oldest clusters beyond this part
         checks[name] = keep_part_of_cluster_memory(check, group_count=series_promise_count)
     before = previous or GroupChecks({})
     series = GroupChecks(checks, files=before.files, rows_seen=before.rows_seen)
