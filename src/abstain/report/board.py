@@ -160,7 +160,8 @@ def board(
 def _drop_shared_endings(names: Sequence[str]) -> dict[str, str]:
     """Shorten names "model / confidence" by the words, divided by _, with which all confidences' names end.
 
-    Returns name -> title, in the same order; the titles differ as the names do. Names of another form stay as they are.
+    Returns name -> title, in the same order; the titles differ as the names do. If some name has another form, or all
+    have the same confidence, every name stays as it is.
 
     >>> list(_drop_shared_endings(["a / logit_confidence", "a / stated_confidence"]).values())
     ['a / logit', 'a / stated']
@@ -173,7 +174,7 @@ def _drop_shared_endings(names: Sequence[str]) -> dict[str, str]:
     has_one_confidence = len(set(map(tuple, words_of_confidences))) < 2
     if has_other_names or has_one_confidence:
         return {name: name for name in names}
-    shared_count = 0  # words at the end of every confidence; the first word of each stays
+    shared_count = 0  # of words at the end of every confidence; the first word of each stays
     while all(len(words) > shared_count + 1 for words in words_of_confidences):
         if len({words[-1 - shared_count] for words in words_of_confidences}) > 1:
             break
@@ -352,7 +353,7 @@ def _graded_content(
     for name, (predictions, _) in models.items():
         answers = answers_of_model[name]
         for column_metric in shown_metrics.values():
-            # values are shares: the page multiplies those of a column whose title ends in "%" by 100
+            # values from 0 to 1 are shares: the page multiplies those of a column whose title ends in "%" by 100
             title = f"{column_metric.label} %" if column_metric.range == (0.0, 1.0) else column_metric.label
             columns.setdefault(title, {})[name] = _value_if_defined(column_metric, answers)
         labels = predictions.group_labels()

@@ -64,13 +64,13 @@ class CertifiedSteps:
 
 
 def choose_threshold(
-    predictions: Predictions, score: str, loss: str, *, groups: Any = None, **target: Any
+    predictions: Predictions, score: str, loss: str, *, groups: Any = None, **options: Any
 ) -> Threshold | GroupThresholds:
     """Call `select_threshold` with the columns of a file: losses and confidences, or class scores and labels.
 
     `predictions` holds what a file says of one model, without samples on which it abstained: class scores or
     confidences, labels or losses, weights and clusters. `score` and `loss` name what is computed from class scores.
-    `groups` is the group of each sample, None for one threshold. `target` are options of `select_threshold`: one of
+    `groups` is the group of each sample, None for one threshold. `options` are those of `select_threshold`: one of
     risk, coverage and cost, and delta, method, bounded. Raises what `select_threshold` raises.
     """
     columns: dict[str, Any] = {
@@ -81,12 +81,12 @@ def choose_threshold(
     if not predictions.has_class_scores:
         losses, confidence = predictions.loss_and_confidence(score, loss)
         # the rule remembers a learned confidence and refuses any other; None for a plain column
-        return select_threshold(losses, confidence, score=predictions.learned, **columns, **target)
+        return select_threshold(losses, confidence, score=predictions.learned, **columns, **options)
     class_scores: dict[str, Any] = {
         predictions.kind: predictions.class_scores(),  # as `logits` or as `probs`
         "labels": predictions.labels,
     }
-    return select_threshold(**class_scores, score=score, loss_name=loss, **columns, **target)
+    return select_threshold(**class_scores, score=score, loss_name=loss, **columns, **options)
 
 
 def certify_steps(
@@ -204,7 +204,7 @@ def _without_function(error: AbstainError) -> str:
 
 
 def share_text(share: float) -> str:
-    """A share in percent with at most three digits, as people say it.
+    """A share in percent with no more digits than bring it within 1% of its value; only all is written as 100%.
 
     >>> share_text(0.05), share_text(0.9184), share_text(0.005), share_text(1.0), share_text(0.99996)
     ('5%', '92%', '0.5%', '100%', '99.996%')

@@ -249,6 +249,7 @@ def verdicts(content: Content) -> str:
         return ""
     first = comparison.names[0]
     name_cell = name_cells(comparison.names)
+    # of each pair, `a` is the model called `name`, and the difference is its metric minus that of the first model
     pairs = [comparison.pair(name, first) for name in comparison.names[1:]]
     printed_numbers = []
     for pair in pairs:  # all numbers of the table have the same decimals

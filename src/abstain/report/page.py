@@ -150,7 +150,8 @@ def curves_table(content: Content) -> str:
     for model in content.models:
         cells: list[str | Cell] = [name_cell[model.predictions.name]]
         for coverage in _TABLE_COVERAGES:
-            risk = risk_where(model.curve, coverage)  # at the strictest threshold that accepts this share
+            # at the strictest threshold that accepts at least this share; None if there is none
+            risk = risk_where(model.curve, coverage)
             if risk is None:
                 shown_risk = "–"
             elif model.zero_one:
