@@ -187,7 +187,7 @@ def backend_of(*arrays: Array) -> Backend:
     return Backend(xp=xp, to_input_library=lambda value: value, is_host=False)
 
 
-def to_python(value: Array) -> Any:
+def to_number_or_array(value: Array) -> Any:
     """Convert a zero-dimensional array to a Python number; other arrays stay numpy arrays."""
     if type(value) is float:
         return value
@@ -195,7 +195,7 @@ def to_python(value: Array) -> Any:
     return value.item() if value.ndim == 0 else value
 
 
-_NUMPY_BACKEND = Backend(xp=np, to_input_library=to_python, is_host=True)
+_NUMPY_BACKEND = Backend(xp=np, to_input_library=to_number_or_array, is_host=True)
 
 
 def _converter_to_library_of(example: Array) -> Callable[[Array], Any]:

@@ -138,6 +138,7 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
     `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
     There must be class scores or a signal, one of which is the baseline.
     """
+    # each has a name and a function that fits it to labelled rows
     candidates = [Candidate(BASELINE, _fit_baseline, has_common_scale=False)]
     class_count = table.class_count or 0
     if class_count > 2:

@@ -1231,31 +1231,19 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         clusters = _check_sample_labels("CascadeClassifier", "clusters", clusters, len(y))
         stages = self._stages()
         costs = self._check_costs(stages)
-        calibration = self._train(stages, X, y, clusters)
+        calibration = self._train(
+            stages, X, y, clusters
+        )  # indices of the samples that no classifier is trained on
         self.classes_ = np.unique(np.concatenate([model.classes_ for model in self.estimators_]))
-        abstain_label = resolve_abstain_label(self)
+        abstain_label = resolve_abstain_label(self)  # a label that no class has, if it is "auto"
         if abstain_label is not None:  # None: every sample gets a prediction
             _check_label_is_no_class(self, abstain_label)
         _copy_feature_attributes(self, self.estimators_[0])
 
-        X_calibration = _safe_indexing(X, calibration)
-        # what `cascade` takes of a stage, by its name: (loss, confidence, cost), or a dict with class scores
-        stage_data: dict[str, Any] = {}
-        # by class and stage: a mask of the samples that the stage predicts as that class; empty with one risk for all
-        answers_of_class: dict[Any, dict[str, np.ndarray]] = {}
-        for (name, _), model, cost in zip(stages, self.estimators_, costs):
-            predictions = model.predict(X_calibration)
-            loss = predictions != y[calibration]
-            if isinstance(self.risk, Mapping):
-                masks = masks_by_label("CascadeClassifier", self.risk, self, predictions)
-                for label, mask in masks.items():
-                    answers_of_class.setdefault(label, {})[name] = mask
-            # {"confidence": ...}, or class scores and the score to compute: {"probs" or "logits": ..., "score": name}
-            confidence_arguments = predict_confidence_arguments(model, X_calibration, self.scores)
-            if "confidence" in confidence_arguments:
-                stage_data[name] = (loss, confidence_arguments["confidence"], cost)
-            else:
-                stage_data[name] = {**confidence_arguments, "loss": loss, "cost": cost}
+        stage_data, answers_of_class = self._measure_stages(
+            stages, costs, _safe_indexing(X, calibration), y[calibration]
+        )
+        # with a risk for each class: which samples each promise is about
         options: dict[str, Any] = {"among": answers_of_class} if answers_of_class else {}
         self.cascade_ = cascade(
             stage_data,
@@ -1275,6 +1263,33 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{message} {self.cascade_.note} {self.cascade_.advice}", AbstainWarning, stacklevel=2
             )
         return self
+
+    def _measure_stages(
+        self, stages: list[tuple[str, Any]], costs: list[float], X: Any, y: np.ndarray
+    ) -> tuple[dict[str, Any], dict[Any, dict[str, np.ndarray]]]:
+        """Return by stage what `cascade` takes of it, and by class and stage which samples it predicts as that class.
+
+        `stages` holds names and classifiers, in the order of `costs` and of the fitted `estimators_`; X and y are the
+        calibration samples. `cascade` takes (loss, confidence, cost), or a dict with class scores, the name of the
+        score to compute from them, "loss" and "cost". The second result holds masks of the samples, for the classes in
+        `risk`; it is empty with one risk for all.
+        """
+        stage_data: dict[str, Any] = {}
+        answers_of_class: dict[Any, dict[str, np.ndarray]] = {}
+        for (name, _), model, cost in zip(stages, self.estimators_, costs):
+            predictions = model.predict(X)
+            loss = predictions != y
+            if isinstance(self.risk, Mapping):
+                masks = masks_by_label("CascadeClassifier", self.risk, self, predictions)
+                for label, mask in masks.items():
+                    answers_of_class.setdefault(label, {})[name] = mask
+            # {"confidence": ...}, or class scores and the score to compute: {"probs" or "logits": ..., "score": name}
+            confidence_arguments = predict_confidence_arguments(model, X, self.scores)
+            if "confidence" in confidence_arguments:
+                stage_data[name] = (loss, confidence_arguments["confidence"], cost)
+            else:
+                stage_data[name] = {**confidence_arguments, "loss": loss, "cost": cost}
+        return stage_data, answers_of_class
 
     def _check_costs(self, stages: list[tuple[str, Any]]) -> list[float]:
         """Return one cost per stage, by default 1, 10, 100, ...

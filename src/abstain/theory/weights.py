@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from abstain import _tables
-from abstain._arrays import Array, to_python
+from abstain._arrays import Array, to_number_or_array
 from abstain._check import check_choice, check_count
 from abstain.core.area_estimators import (
     ESTIMATORS,
@@ -186,8 +186,8 @@ def population_weight(beta: Array, /) -> Array:
     >>> round(population_weight(0.5), 6)
     0.693147
     """
-    percentile = _check_beta("population_weight", beta, below_one=True)
-    return to_python(-np.log1p(-percentile))
+    percentile = _check_beta("population_weight", beta, below_one=True)  # an array of floats
+    return to_number_or_array(-np.log1p(-percentile))
 
 
 def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") -> Array:
@@ -227,8 +227,8 @@ def weight_bias(beta: Array, n: Array, /, *, estimator: Estimator = "harmonic") 
     """
     check_choice("weight_bias", "estimator", estimator, ESTIMATORS)
     percentile = _check_beta("weight_bias", beta, below_one=True)
-    size = check_size("weight_bias", n)
-    return to_python(compute_weight_bias(percentile, 1 - percentile, size, estimator))
+    size = check_size("weight_bias", n)  # an array of floats, like `percentile`
+    return to_number_or_array(compute_weight_bias(percentile, 1 - percentile, size, estimator))
 
 
 def compute_weight_bias(beta: np.ndarray, q: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
@@ -280,13 +280,13 @@ def expected_weight(beta: Array, n: Array, /, *, estimator: Estimator = "harmoni
     """
     check_choice("expected_weight", "estimator", estimator, ESTIMATORS)
     percentile = _check_beta("expected_weight", beta)
-    size = check_size("expected_weight", n)
+    size = check_size("expected_weight", n)  # an array of floats, like `percentile`
     # mean = bias + population weight -ln(1 - beta), which is infinite at beta = 1: 0 stands in there
     below_one = np.where(percentile < 1, percentile, 0.0)
     mean_below_one = compute_weight_bias(below_one, 1 - below_one, size, estimator) - np.log1p(-below_one)
     # at beta = 1 the sample is always the most confident, which has the rank n
     top_weight = weight_of_rank(size, size, estimator)
-    return to_python(np.where(percentile < 1, mean_below_one, top_weight))
+    return to_number_or_array(np.where(percentile < 1, mean_below_one, top_weight))
 
 
 def _squared_bias(rank: np.ndarray, n: np.ndarray, estimator: str) -> np.ndarray:
@@ -329,10 +329,10 @@ def weight_mse(rank: Array, n: Array, /, *, estimator: Estimator = "harmonic") -
     rank = np.asarray(rank, dtype=np.float64)
     if not np.all((rank >= 1) & (rank <= n) & (np.floor(rank) == rank)):
         raise InputError("weight_mse: `rank` must be a whole number from 1 (least confident) to n.")
-    variance = inverse_square_difference(n - rank, n)
+    variance = inverse_square_difference(n - rank, n)  # psi'(n+1-r) - psi'(n+1)
     if estimator == "harmonic":  # unbiased
-        return to_python(variance)
-    return to_python(variance + _squared_bias(rank, n, estimator))
+        return to_number_or_array(variance)
+    return to_number_or_array(variance + _squared_bias(rank, n, estimator))
 
 
 def mse_order(beta: Array, n: Array, /) -> Array:
@@ -359,8 +359,8 @@ def mse_order(beta: Array, n: Array, /) -> Array:
     0.25
     """
     percentile = _check_beta("mse_order", beta)
-    size = check_size("mse_order", n)
-    return to_python(percentile / (size * (1 - percentile) + 1))
+    size = check_size("mse_order", n)  # an array of floats, like `percentile`
+    return to_number_or_array(percentile / (size * (1 - percentile) + 1))
 
 
 def mean_mse_order(n: Array, /) -> Array:
@@ -388,7 +388,7 @@ def mean_mse_order(n: Array, /) -> Array:
     """
     n = check_size("mean_mse_order", n)
     # the difference loses nothing to cancellation: its first part is at least 1.38 times its second
-    return to_python((n + 1) * np.log1p(n) / n**2 - 1 / n)
+    return to_number_or_array((n + 1) * np.log1p(n) / n**2 - 1 / n)
 
 
 def mean_weight_mse(n: int, /, *, estimator: Estimator = "harmonic") -> float:
@@ -420,7 +420,7 @@ def mean_weight_mse(n: int, /, *, estimator: Estimator = "harmonic") -> float:
     check_choice("mean_weight_mse", "estimator", estimator, ESTIMATORS)
     size = check_size("mean_weight_mse", n)
     # the sum of the variances over all ranks, H_n - H_0
-    total = float(harmonic_difference(np, np.asarray(0.0), size))
+    total = float(harmonic_difference(np, np.asarray(0.0), size))  # computed by numpy
     if estimator == "harmonic":  # unbiased: the squared bias adds nothing
         return total / float(size)
     for first_rank in range(1, int(size) + 1, _RANKS_PER_CHUNK):  # chunks bound the memory
