@@ -44,7 +44,7 @@ def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
 
     Samples of a multiple-choice task, which say the number of the right option (`gold_index`), have confidences from
     the log-likelihoods of their options. DataError where the file needs more memory than `limits` allow. `source` is
-    the opened file: its columns by name, with their types.
+    the opened file.
     """
     names = [name for name in source.columns if name.startswith(_METRICS_PREFIXES)]
     # name of a metric without the prefix -> one number per row
@@ -54,7 +54,7 @@ def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
     loglikelihoods = _load_loglikelihoods(source, limits) or [None] * row_count
     rows: list[Row] = []
     for index, row_loglikelihoods in enumerate(loglikelihoods):
-        row: Row = {"question": str(index)}  # details hold no id of a question
+        row: Row = {"question": str(index)}  # samples are numbered
         for name, values in metrics.items():
             number = float_or_none(values[index])
             row[name] = None if number is None or np.isnan(number) else number

@@ -356,10 +356,10 @@ class LoadedColumns:
     def plain_table_fields(self) -> dict[str, Any]:
         """Check losses with their confidences, and return them as keyword arguments of `Predictions`.
 
-        Losses come from columns of correct, error, loss, or labels with predictions. Both are set to zero where the
-        model abstained, since they are never used there. UncertainError where there is no confidence or no loss,
-        DataError where values are invalid, missing, contradictory or of different lengths. `values_by_role` maps roles
-        ("labels", ...) to loaded columns.
+        Losses come from columns of correct, error, loss, or labels with predictions. Loss and confidence are set to
+        zero where the model abstained, since they are never used there. UncertainError where there is no confidence or
+        no loss, DataError where values are invalid, missing, contradictory or of different lengths. `values_by_role`
+        maps roles ("labels", ...) to loaded columns.
         """
         if "confidence" not in self.values_by_role:
             raise UncertainError(self.explain_missing(), self.source)

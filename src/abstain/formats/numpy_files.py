@@ -63,9 +63,8 @@ def _read_header(path: Path, array_name: str, stream: IO[bytes]) -> ArrayHeader:
     length = int.from_bytes(length_bytes, "little")
     if length > _MAX_HEADER_LENGTH:
         raise file_error(path, f"{array_name} has a header of {length} bytes, which no array needs.")
-    text = stream.read(
-        length
-    )  # a dict literal with shape, order and type, which numpy parses without running code
+    # a dict literal with shape, order and type, which numpy parses without running code
+    text = stream.read(length)
     parse = np.lib.format.read_array_header_2_0 if is_version_2 else np.lib.format.read_array_header_1_0
     shape, is_fortran_order, dtype = parse(io.BytesIO(length_bytes + text))
     if dtype.hasobject:

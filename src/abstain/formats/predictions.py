@@ -404,9 +404,8 @@ class Predictions(Printable):
         for field_name in ("signals", "gapped_signals", "features", "categories"):
             values_by_column = getattr(self, field_name)
             columns[field_name] = {name: values[row_numbers] for name, values in values_by_column.items()}
-        columns["ids"] = (
-            None if self.ids is None else self.ids.rows(row_numbers)
-        )  # a column that is loaded later
+        # a column that is loaded later
+        columns["ids"] = None if self.ids is None else self.ids.rows(row_numbers)
         return replace(self, n=len(row_numbers), **columns)
 
     def __repr__(self) -> str:

@@ -172,9 +172,8 @@ def read_promptfoo_table(source: OpenedTable, limits: Limits) -> LogContent:
     prompt. Cells without a verdict are left out, and so are failed calls, which a note counts. `limits` are not used,
     since the table is in memory already. `source` is the opened file, which was recognised as an export.
     """
-    verdict_columns = _find_verdict_columns(
-        source
-    )  # by name, at least one; their cells begin with [PASS] or the like
+    # by name, at least one; their cells begin with [PASS] or the like
+    verdict_columns = _find_verdict_columns(source)
     variables: dict[str, Column] = {
         name: column for name, column in source.columns.items() if name not in verdict_columns
     }

@@ -255,9 +255,8 @@ def read_column_names(path: str | Path, *, format: str | None = None) -> OpenedT
     format_name = format or find_format(path)
     with reporting_damage(path, format_name):
         if format_name in ("parquet", "arrow"):
-            names = list(
-                read_contents(path, format_name).column_types
-            )  # name -> type, read without the values
+            # name -> type, read without the values
+            names = list(read_contents(path, format_name).column_types)
         else:
             with open_limited(path, Limits()) as stream:  # of which the first line is read alone
                 table = split_cells(path, stream)

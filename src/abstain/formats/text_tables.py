@@ -199,9 +199,8 @@ def _split_into_chunks(path: Path, rows: Iterator[list[str]], width: int) -> Ite
                 raise file_error(path, f"row {number} has {len(row)} cells where the header has {width}.")
             row = row[:width]
         chunk.append(row)
-        chunk_size += (
-            sum(map(len, row)) + _CELL_OVERHEAD * width
-        )  # a Python string needs more than its characters
+        # a Python string needs more than its characters
+        chunk_size += sum(map(len, row)) + _CELL_OVERHEAD * width
         if chunk_size > _CHUNK_SIZE:
             yield chunk
             chunk = []

@@ -172,9 +172,8 @@ def _find_predictions(predictions: Predictions) -> np.ndarray | None:
     has_labels = predictions.labels is not None or predictions.label_words is not None
     if predictions.prediction is None or not has_labels or predictions.loss is None:
         return None
-    labels, answers = (
-        predictions.true_and_given_classes()
-    )  # one entry per sample, by name where classes have names
+    # one entry per sample, by name where classes have names
+    labels, answers = predictions.true_and_given_classes()
     agrees = (labels != answers) == (predictions.loss > 0)  # in each row
     if predictions.abstained is not None:
         agrees = agrees | predictions.abstained
@@ -218,9 +217,8 @@ def _write_arrow(stream: IO[bytes], ending: str, columns: Mapping[str, np.ndarra
     pyarrow = import_optional("pyarrow", f"Writing a {ending} file", "files")
     arrow_columns = {}
     for name, values in columns.items():
-        is_text = (
-            values.dtype.kind in "USO"
-        )  # numpy's texts of fixed width, or Python's in an array of objects
+        # numpy's texts of fixed width, or Python's in an array of objects
+        is_text = values.dtype.kind in "USO"
         arrow_columns[name] = pyarrow.array(values.tolist() if is_text else values)
     table = pyarrow.table(arrow_columns)
     if ending == ".parquet":
