@@ -113,8 +113,8 @@ def _describe_winners(tasks: dict[str, list[FolderRow]]) -> str:
     """Which models rank first on the most tasks, in one or more sentences.
 
     Only tasks count on which some model is known to be worse than the first; models that may share rank 1 count as
-    first. What the other tasks have in common is said after that. `tasks` maps each task to its rows, one for each
-    model.
+    first. Sentences on the tasks where every model may be the first, and on those without a ranking, come after that.
+    `tasks` maps each task to its rows, one for each model.
     """
     first_count: dict[str, int] = {}  # by model: on how many tasks it is first
     decided_count = 0

@@ -382,6 +382,7 @@ class _ClusterSums:
         """
         # two rows with one entry per part: weight and weighted loss of its accepted samples
         mass, loss = self.sums
+        # of each part: its weighted loss less what samples with the mean loss of its group would have
         deviation = loss - mass * risk[self.group_of_part]
         by_group = partial(np.bincount, self.group_of_part, minlength=self.group_count)
         # clusters with accepted samples, in each group; C / (C - 1) makes the sum of squares an unbiased variance
