@@ -177,7 +177,7 @@ def _check_pickles(path: Path, limits: Limits) -> None:
         return
     limits.check_memory(path, path.stat().st_size)
     with path.open("rb") as stream:
-        # one after the other from the same stream: the instructions of a pickle end with its last
+        # `genops` stops at the end of a pickle, where the next one begins in the same stream
         pickles = (pickletools.genops(stream) for _ in range(_PICKLE_COUNT_OF_OLD_FORMAT))
         _check_instructions(path, chain.from_iterable(pickles))
 

@@ -228,7 +228,7 @@ def _read_lines(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
 def _check_names(path: Path, names: list[str], limits: Limits) -> None:
     """Raise DataError where there are too many column names, one occurs twice, or all are numbers.
 
-    `names` must not be empty. `limits` bounds the memory and the number of columns that a file may take.
+    `names` must not be empty.
     """
     limits.check_columns(path, len(names))
     most_frequent_name, count = Counter(names).most_common(1)[0]

@@ -57,7 +57,7 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
 
     All columns of numbers are confidences, except those whose names say that they hold the truth, and entropies.
     `content` is the parsed file, which `is_uqlm_log` has accepted. DataError where the lists of a result have different
-    lengths, IndexError where there is no response. `load_json` is not used, since the log is one file.
+    lengths. `load_json` is not used, since the log is one file.
     """
     rows: list[Row] = []
     for part_name, part in _find_parts(content).items():  # the results by name, "" for a single one
