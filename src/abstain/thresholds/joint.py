@@ -296,18 +296,18 @@ class JointThreshold(JointRule, Stored):
         of clusters (None without clusters), `largest` the samples in the largest, and `evidence.heaviest_sample` the
         largest sample weight over the mean one (None without weights).
         """
-        first: Threshold = self.any_promise
-        if first.guarantee is None:  # no threshold, or out-of-fold predictions
+        any_threshold: Threshold = self.any_promise
+        if any_threshold.guarantee is None:  # no threshold, or out-of-fold predictions
             return None
-        calibration_data = f"{first.n} calibration samples"
+        calibration_data = f"{any_threshold.n} calibration samples"
         draws = "calibration and later data being independent draws from one population"
-        if first.clusters is not None:
-            calibration_data = f"{first.clusters} calibration clusters ({first.n} samples)"
+        if any_threshold.clusters is not None:
+            calibration_data = f"{any_threshold.clusters} calibration clusters ({any_threshold.n} samples)"
             draws = (
                 "calibration and later clusters being independent draws from one population, none larger than the "
-                f"largest here ({first.largest:g})"
+                f"largest here ({any_threshold.largest:g})"
             )
-        if first.evidence.heaviest_sample is not None:
+        if any_threshold.evidence.heaviest_sample is not None:
             draws += ", if the sample weights are the exact density ratio of later to calibration data"
         sentences = [self._promise_of(name) for name in self.promises]
         return (
@@ -350,8 +350,10 @@ class JointThreshold(JointRule, Stored):
         numbers that cannot be those of the rule. A score saturates if it rounds to its largest value, such as 1, for
         many samples.
         """
-        first: Threshold = self.any_promise
-        return first.accepts(confidence, logits=logits, probs=probs, score=score, units=units)
+        # All promises are kept by one threshold: each is a `Threshold` with the same value and the same cut, which are
+        # all that decides. They differ in targets and losses, so any of them serves.
+        any_threshold: Threshold = self.any_promise
+        return any_threshold.accepts(confidence, logits=logits, probs=probs, score=score, units=units)
 
     def check(
         self,
@@ -402,8 +404,11 @@ class JointThreshold(JointRule, Stored):
         # the cut knows the score of the rule, and raises for numbers that cannot be compared with its threshold
         confidences = self.cut.read(function, **columns, score=score)
         predictions = None if logits is None and probs is None else predicted_classes(logits, probs)
-        # all promises of a series share its memory of clusters
-        to_check = self.promises_to_check(function, losses, confidences, predictions, among, clusters)
+        # by promise: its later samples, and its threshold at delta / k
+        to_check = self.promises_to_check(
+            function, losses, confidences, predictions=predictions, among=among, clusters=clusters
+        )
+        # the number of promises decides how many clusters each may remember in the series
         return check_promises(to_check, previous, series_promise_count=len(to_check))
 
     def promises_to_check(
@@ -466,7 +471,8 @@ class JointThreshold(JointRule, Stored):
     def columns(self) -> dict[str, list[Any]]:
         """One row per promise: its name, target, risk, and how many accepted samples it is about.
 
-        `counted` holds that number, None for a promise about all samples: then it is the number of all accepted.
+        All are calibration samples. `counted` holds that number, None for a promise about all samples: then it is the
+        number of all accepted. A risk is None where it is not known.
         """
         accepted = round(self.coverage * self.n)
         counted = [self.counted[name].accepted for name in self.promises]
@@ -540,13 +546,14 @@ def _make_record(
     number of calibration clusters, `largest` the samples of the largest; both None without clusters.
     """
     joint_rule = next(iter(rules.values()))
-    first: Threshold = joint_rule.any_promise
-    origin = first.origin or Origin(kind="confidence")
+    any_threshold: Threshold = joint_rule.any_promise
+    # None: nothing is known but that there were confidences
+    origin = any_threshold.origin or Origin(kind="confidence")
     asked_for = ", ".join(f"{name} at most {target:g}" for name, target in joint_rule.targets.items())
     rule_lines: list[str] = []
     promise = [guarantee or "None: no threshold keeps all promises."]
-    assumptions = list_assumptions(first.clusters)
-    clusters = {}
+    assumptions = list_assumptions(any_threshold.clusters)
+    clusters = {}  # facts on the clusters of each group, by heading
     for group, rule in rules.items():
         rule_lines += rule.record_lines(group)
         of_group = "" if group == NO_GROUP else f" of group {group}"
@@ -558,7 +565,7 @@ def _make_record(
             sizes = f"{threshold.clusters:,}, the largest of {threshold.largest:g} samples"
             clusters[f"clusters{of_group}"] = sizes
     # `learned_name` is None unless the rule is for a learned confidence
-    score = origin.score or first.cut.learned_name
+    score = origin.score or any_threshold.cut.learned_name
     return RecordParts(
         title="Decision record: when the model's answer is accepted",
         rule=rule_lines,
@@ -577,7 +584,7 @@ def _make_record(
             }
         ),
         assumptions=assumptions,
-        voids=list_void_conditions(first.clusters, score or "confidence"),
+        voids=list_void_conditions(any_threshold.clusters, score or "confidence"),
         decide=decide_command(saved_as, origin.command),
         check=check_command(saved_as, origin.command),
         delta=delta,
@@ -650,6 +657,7 @@ class JointGroupThresholds(GroupThresholds):
         """
         function = "GroupThresholds.check"
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
+        # with their unit and precision; raises for another score than that of the rules
         confidences = self._read_shared_score(function, score, units, columns).flattened()
         n = len(confidences.values)
         predictions = None if logits is None and probs is None else predicted_classes(logits, probs)
@@ -659,9 +667,10 @@ class JointGroupThresholds(GroupThresholds):
         if clusters is not None:
             group_codes(function, clusters, (n,), "clusters")  # raises unless there is one label per sample
         to_check: dict[Any, PromiseToCheck] = {}
+        # `rows` are the numbers of the group's samples; raises for a group without a rule
         for group, rows in self._find_groups("check", groups, (n,)).items():
             rule = self.thresholds[group]
-            if not rule.feasible:
+            if not rule.feasible:  # no threshold
                 continue
             masks_of_group = None
             if among is not None:  # a mask of None: the promise is about all samples
@@ -682,6 +691,7 @@ class JointGroupThresholds(GroupThresholds):
         """A row for each promise of each group, the worst group first, as a data frame or a dict of lists.
 
         Worst are groups without a threshold (`value` is None), then those with the lowest upper limit of the coverage.
+        `library` is "pandas", "polars" or "dict"; None takes a library that is installed, else the dict.
         """
         columns: dict[str, list[Any]] = {"group": [], "value": [], "coverage": [], "n": []}
         for group in self.worst_first():
