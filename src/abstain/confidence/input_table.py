@@ -243,6 +243,7 @@ def _read_category(function: str, title: str, column: Array) -> np.ndarray:
 
     `function` is the public function that messages name.
     """
+    # the different values, None for a missing one, and for each row the index of its value among them
     levels, codes = group_codes(function, column, argument=title)
     if len(levels) > MAX_LEVELS:
         raise InputError(
@@ -309,7 +310,7 @@ def read_losses(
     if correct is not None:
         if not np.isin(numbers, (0.0, 1.0)).all():
             raise InputError(
-                f"{function}: `correct` must be True or False (1 or 0) for each row, got {_first_other(numbers)}. "
+                f"{function}: `correct` must be True or False (1 or 0) for each row, got {_first_that_is_not_0_or_1(numbers)}. "
                 f"Leave rows without a label out, and pass other losses as `loss=`."
             )
         return 1.0 - numbers
@@ -318,8 +319,8 @@ def read_losses(
     return numbers
 
 
-def _first_other(numbers: np.ndarray) -> str:
-    """The first number that is neither 0 nor 1, as text."""
+def _first_that_is_not_0_or_1(numbers: np.ndarray) -> str:
+    """The first of the numbers that is neither 0 nor 1, as text."""
     return f"{numbers[~np.isin(numbers, (0.0, 1.0))][0]:g}"
 
 

@@ -186,6 +186,7 @@ def normalised_max_logit(
         # 1 for a row of equal logits, whose norm is 0
         scale = xp.where(largest_distance > 0, largest_distance, xp.ones_like(largest_distance))
         scaled_distances = distance_below_max / scale[..., None]  # within [0, 1]: their sum does not overflow
+        # `sum_in_any_order` adds up terms in [0, 1]; in numpy the order of the classes does not change a bit of the sum
         centred_max = simplex.sum_in_any_order(xp, scaled_distances) * (scale / rows.shape[-1])
         centred_logits = centred_max[..., None] - distance_below_max
         norm = _norm(xp, centred_logits, order)
@@ -206,6 +207,7 @@ def _norm(xp: Namespace, rows: Array, p: float) -> Array:
     if p == float("inf"):
         return largest
     scale = xp.where(largest > 0, largest, xp.ones_like(largest))  # 1 for a row of zeros
+    # of terms in [0, 1]; in numpy the order of the classes does not change a bit of the sum
     power_sum = simplex.sum_in_any_order(xp, (magnitude / scale[..., None]) ** p)
     power_sum = xp.where(largest > 0, power_sum, xp.ones_like(power_sum))  # a zero row has a finite gradient
     return largest * (xp.sqrt(power_sum) if p == 2 else power_sum ** (1 / p))
