@@ -309,8 +309,9 @@ def read_losses(
     numbers = values.astype(np.float64)
     if correct is not None:
         if not np.isin(numbers, (0.0, 1.0)).all():
+            wrong_value = _first_not_0_or_1(numbers)
             raise InputError(
-                f"{function}: `correct` must be True or False (1 or 0) for each row, got {_first_that_is_not_0_or_1(numbers)}. "
+                f"{function}: `correct` must be True or False (1 or 0) for each row, got {wrong_value}. "
                 f"Leave rows without a label out, and pass other losses as `loss=`."
             )
         return 1.0 - numbers
@@ -319,7 +320,7 @@ def read_losses(
     return numbers
 
 
-def _first_that_is_not_0_or_1(numbers: np.ndarray) -> str:
+def _first_not_0_or_1(numbers: np.ndarray) -> str:
     """The first of the numbers that is neither 0 nor 1, as text."""
     return f"{numbers[~np.isin(numbers, (0.0, 1.0))][0]:g}"
 
