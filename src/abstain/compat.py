@@ -660,7 +660,7 @@ def table(loss: ArrayLike, confidence: ArrayLike, /) -> CompatTable:
     """
     losses, confidences = check_vectors("compat.table", loss, confidence)
     rows = []
-    for name, convention in _CONVENTIONS.items():
+    for name, convention in _CONVENTIONS.items():  # each with its function and its rule in words
         # torch-uncertainty needs two samples; all other conventions are defined for one
         is_undefined = len(losses) < 2 and name.startswith("torch_uncertainty")
         value = None if is_undefined else convention.function(losses, confidences)

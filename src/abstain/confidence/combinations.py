@@ -51,8 +51,8 @@ def choose_combination(table: InputTable, profile: InputProfile) -> Combination:
     `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
     """
     shipped = load_shipped_weights()
-    # the input of each role; or a text that says which one is missing
-    names = shipped.find_columns(tuple(table.numbers))
+    # the name of the input of each role; or a text that says which one is missing
+    names = shipped.find_columns(tuple(table.numbers))  # of the signals and the other numbers
     if isinstance(names, str):
         return mean_of_ranks(profile, f"no weights were learned for these signals: {names}")
     if table.row_count < _MIN_ROWS:

@@ -51,6 +51,7 @@ def can_compute(logits: Any, target: Any, estimator: str, reduction: str, label_
         and estimator in _ESTIMATORS
         and reduction in ("mean", "sum", "none")
         and 0 <= label_smoothing <= 1
+        # (N, C) and (N,), neither N nor C too large for the kernels
         and _shapes_fit(logits.shape, target.shape)
         and logits.stride(1) == 1
         and target.is_contiguous()
@@ -134,6 +135,7 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
         out_shape = (sample_count,) if reduction == "none" else ()
         out = torch.empty(out_shape, dtype=dtype, device=logits.device)
         tile_rows, tile_columns, reading_grid, weighting_grid = _tiling(sample_count, class_count)
+        # a Triton kernel runs as one program for each place of its grid
         kernels.read_rows[reading_grid](
             logits,
             target,

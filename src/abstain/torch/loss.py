@@ -587,7 +587,7 @@ def hard_weights(confidence: Array, mass: Array | None, total: Array, estimator:
         # [i, j]: is sample i accepted at the threshold of sample j? A comparison with NaN is False.
         accepted = area_estimators.accepts(confidence)
         return area_estimators.pair_weights(xp, accepted, mass, total, estimator)
-    if is_compiling:
+    if is_compiling:  # the same as one operator, into which the compiler does not look
         return _sorted_weights_op(confidence, mass, estimator)
     return _sorted_weights(confidence, mass, estimator)
 
