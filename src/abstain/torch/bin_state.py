@@ -154,15 +154,15 @@ def add_with_lean_kernel(state: BinState, binmap: BinMap, loss: Array, confidenc
     low_bits = to_ordered_bits(state.low)
     high_bits = to_ordered_bits(state.high)
     error_count = torch.zeros_like(state.count)
+    # of each octave (power of two) of the confidences: its first bin, and into how many bins it is divided
+    bins_of_octave = packed_kernel_table(binmap, confidence.device)
     # four programs, each with up to 46 KB of bins, share a multiprocessor
     program_count = 4 * torch.cuda.get_device_properties(confidence.device).multi_processor_count
     slot_count = 1 << binmap.size.bit_length()  # a power of two above the number of bins, as Triton needs
     kernels.add_to_shared_bins[(program_count,)](
         confidence,
         loss.contiguous().view(torch.uint8),
-        packed_kernel_table(
-            binmap, confidence.device
-        ),  # where the bins of each octave begin, and how many there are
+        bins_of_octave,
         state.count,
         error_count,
         low_bits,

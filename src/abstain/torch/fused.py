@@ -121,11 +121,11 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
         `backward` needs.
 
         The kernels pass their results on in `work`, float64: five columns of N numbers, then the partial sums of the
-        programs, and a counter. The columns are the key that ranks a sample, the log-sum-exp of its logits, its
-        cross-entropy, its rank weight, and its share: 1 / number of samples accepted at its confidence. Only the
-        estimators "harmonic" and "loo" use shares. `estimator`, such as "harmonic", says how the weight of a rank is
-        computed. Samples whose target is `ignore_index` are left out. `label_smoothing` is the share of the target
-        spread evenly over all classes.
+        programs, and a counter of finished programs, the last of which adds these sums up. The columns are the key that
+        ranks a sample, the log-sum-exp of its logits, its cross-entropy, its rank weight, and its share: 1 / number of
+        samples accepted at its confidence. Only the estimators "harmonic" and "loo" use shares. `estimator`, such as
+        "harmonic", says how the weight of a rank is computed. Samples whose target is `ignore_index` are left out.
+        `label_smoothing` is the share of the target spread evenly over all classes.
         """
         sample_count, class_count = logits.shape
         work = torch.empty(
