@@ -418,8 +418,9 @@ class Threshold(Promised):
         They refuse a file whose rule would accept or promise something that was never tested. Later rules assume that
         the earlier ones hold, so they are left out once one fails.
 
-        There are two tables. `table` has a row for each threshold that was looked at. `reference` has two columns:
-        `value`, falling calibration confidences, and `at_least`, how many calibration samples lie at or above each.
+        There are two tables. `table` has a row for each threshold that was looked at; `vars(table)` holds its columns,
+        arrays by name. `reference` has two columns: `value`, falling calibration confidences, and `at_least`, how many
+        calibration samples lie at or above each.
         """
         reference = self.reference
         table_lengths = {len(column) for column in vars(self.table).values()}  # of its columns
@@ -442,7 +443,8 @@ class Threshold(Promised):
         `form` is "risk", "coverage" or "cost", and `target` how much of it was asked for; `bounded` are the bounds of
         the losses, and `cut` holds the two calibration confidences next to the threshold. `evidence` says what the
         promise rests on: `heaviest_sample` and `heaviest_cluster` are the largest weights of a sample and of a cluster
-        over the mean weight of a sample, None without weights and without clusters.
+        over the mean weight of a sample, None without weights and without clusters. Target, risks and bounds are on the
+        user's scale.
         """
         low, high = self.bounded
         reference = self.reference
@@ -479,6 +481,7 @@ class Threshold(Promised):
             or promises_nothing,
             "`clusters` and `largest` must come together.": len(cluster_field_is_none) == 1,
             "`clusters` and `largest` must fit `n`.": sizes_fit or has_weights,
+            # the threshold lies above the highest rejected confidence, and at most at the lowest accepted one
             "`cut` must be that of `value`.": self.cut.is_consistent(self.value),
             "`cut` must have the range of `reference`.": range_fits,
             "`cut.rejected` must be just below `value`.": self._fits_rejected(),
@@ -509,8 +512,9 @@ class Threshold(Promised):
         `form` is "risk", "coverage" or "cost", and `target` how much of it was asked for; `bounded` are the bounds of
         the losses. `evidence.zero_one` says whether the loss takes only these two values, `evidence.heaviest_sample` is
         None without sample weights. `table` has a row for each threshold that was looked at, from few accepted samples
-        to many; its `level` is what the p-value was compared with. A test certifies exactly the target, so for the
-        methods that test, "ltt" and "sgr", the certified bound `risk_upper` is the target.
+        to many; its `risk` is on the user's scale, and its `level` is what the p-value was compared with. A test
+        certifies exactly the target, so for a risk by the methods that test, "ltt" and "sgr" (`_is_certified_risk`),
+        the certified bound `risk_upper` is the target.
         """
         table = self.table
         evidence = self.evidence
@@ -567,17 +571,18 @@ class Threshold(Promised):
         is "ltt", "sgr", "crc" or "empirical".
         """
         goal = Goal(form=self.form, target=self.target, delta=self.delta, method=self.method)
-        promise = None
+        promise = None  # the sentence that these numbers give
         if self.feasible:
             promise = write_guarantee(goal, self.evidence, self.n, self.clusters, self.bounded)
         same_score = True
         plain_agrees = True
         if self.origin is not None:
             same_score = self.origin.score == self.cut.score
-            expected = None
+            expected_plain = None  # also without a threshold; another score fails by the rule on scores
             if same_score:
-                expected = _threshold_in_plain_numbers(self.cut.score, self.value, self.cut.source)
-            plain_agrees = _are_nearly_equal(self.origin.plain, expected)
+                expected_plain = _threshold_in_plain_numbers(self.cut.score, self.value, self.cut.source)
+            # but for the last digits, which another machine may compute otherwise
+            plain_agrees = _are_nearly_equal(self.origin.plain, expected_plain)
         return {
             "`guarantee` must say what these numbers promise.": self.guarantee == promise,
             "`note` must be that of these numbers.": self.note
@@ -599,7 +604,7 @@ class Threshold(Promised):
 
         `form` is what was asked for ("risk", "coverage" or "cost"), `value` the threshold, None if none could be
         chosen. `table` has a row for each threshold that was looked at, from few accepted samples to many; `passed`
-        marks those that could be chosen. A `guarantee` of None promises nothing.
+        marks those that could be chosen. A `guarantee` of None promises nothing. Risks are on the user's scale.
         """
         drawn: Any = make_axes(ax, size=size)
         table = self.table
@@ -615,8 +620,8 @@ class Threshold(Promised):
             chosen = f"chosen: {self.coverage:.0%} accepted"
             drawn.plot([self.coverage], [self.risk], "D", color=line_style(2).color, label=chosen)
         drawn.set(xlabel="coverage", ylabel="risk of the accepted", xlim=(0, 1), ylim=(0, None))
-        without = "no guarantee" if self.feasible else "no feasible threshold"
-        title = "guaranteed" if self.guarantee else without
+        title_without_guarantee = "no guarantee" if self.feasible else "no feasible threshold"
+        title = "guaranteed" if self.guarantee else title_without_guarantee
         drawn.set_title(title, fontsize=drawn.xaxis.label.get_fontsize())
         drawn.grid(alpha=0.3)
         draw_legend(drawn)
@@ -625,7 +630,10 @@ class Threshold(Promised):
     def _facts(self) -> dict[str, str]:
         """Return by heading what was asked for and, if there is a threshold, its coverage and risk.
 
-        `form` is "risk", "coverage" or "cost", `target` how much of it was asked for, and `method` by what.
+        `form` is "risk", "coverage" or "cost", `target` how much of it was asked for, and `method` by what ("ltt",
+        "sgr", "crc" or "empirical"). With a threshold, `risk` is the mean loss of the accepted calibration samples, on
+        the user's scale, and `coverage` the share accepted. `risk_upper` is an upper limit of the risk, None where none
+        is computed.
         """
         request = {"asked for": f"{self.form} = {self.target:g}, method {self.method}"}
         if self.value is None:  # no threshold keeps the promise
@@ -635,7 +643,8 @@ class Threshold(Promised):
         if self.risk_upper is not None:
             # A guarantee (a sentence; None: nothing is promised) may also be about something else than this bound:
             # a coverage, or with "crc" a mean over calibration sets. The bound is then an upper limit of the risk for
-            # a threshold fixed beforehand, which is a little too small for one that the same data chose.
+            # a threshold fixed beforehand, which is a little too small for one that the same data chose. The bound is
+            # promised if tests ("ltt", "sgr") certified the risk.
             is_promised = self.guarantee is not None and self._is_certified_risk
             limit = f"{self.risk_upper:.4g}"
             bound = f"  (at most {limit})" if is_promised else f"  (upper limit {limit}, not promised)"
@@ -691,7 +700,8 @@ class GroupThresholds(Stored, _tables.Notebook):
     def guarantee(self) -> str | None:
         """The joint promise; None if no group has a threshold, or one that has a threshold promises nothing.
 
-        Groups without a threshold accept nothing; the sentence names them.
+        Groups without a threshold accept nothing; the sentence names them. All groups were chosen at the same level,
+        their equal share of `delta`.
         """
         feasible = {group: rule for group, rule in self.thresholds.items() if rule.feasible}
         if not feasible or any(rule.guarantee is None for rule in feasible.values()):
@@ -738,6 +748,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         shape = confidences.values.shape
         confidences = confidences.flattened()
         decisions = np.zeros(confidences.values.shape, dtype=bool)
+        # `rows` are the positions of the group's samples among the flattened ones
         for group, rows in self._find_groups("accepts", groups, shape).items():
             rule = self.thresholds[group]
             # returned unchanged; raises if they cannot be compared with the calibration of this group
@@ -779,6 +790,7 @@ class GroupThresholds(Stored, _tables.Notebook):
             # raises unless there is one label per sample
             group_codes(name, clusters, losses.shape, "clusters")
         to_check = {}
+        # `rows` are the positions of the group's samples among the flattened ones
         for group, rows in self._find_groups("check", groups, shape).items():
             rule = self.thresholds[group]
             if rule.feasible:
@@ -829,13 +841,14 @@ class GroupThresholds(Stored, _tables.Notebook):
         """Return each rule that stored thresholds must keep, as the message to show, and whether they keep it.
 
         `cut` holds the score of a threshold's confidences (None: the user's own), the form they came in (`source`) and
-        the number of classes (None without class scores).
+        the number of classes (None without class scores). Each threshold fails with probability at most its own delta,
+        so their sum bounds the probability that any does.
         """
         total_delta = sum(threshold.delta for threshold in self.thresholds.values())
         cuts = [threshold.cut for threshold in self.thresholds.values()]
         score_forms = {(cut.source, cut.score, cut.classes) for cut in cuts}
         return {
-            "there must be a group.": self.thresholds,
+            "there must be a group.": bool(self.thresholds),
             "groups must share one score.": len(score_forms) == 1,
             "groups must share `delta`.": total_delta <= self.delta * (1 + 1e-9),  # but for rounding
         }
@@ -863,8 +876,11 @@ class GroupThresholds(Stored, _tables.Notebook):
         return _tables.make_frame(columns, library)
 
     def __repr__(self) -> str:
-        """List the threshold, coverage and promise of each group."""
-        labels = self.worst_first()
+        """List the threshold and coverage of each group, the worst first, and then the joint promise.
+
+        Groups beyond the first `_tables.GROUPS_SHOWN` are counted in one line.
+        """
+        labels = self.worst_first()  # those without a threshold first
         lines = [f"{type(self).__name__}, the worst group first by the upper limit of its coverage"]
         for label in labels[: _tables.GROUPS_SHOWN]:
             threshold = self.thresholds[label]
