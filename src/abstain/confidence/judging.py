@@ -126,7 +126,7 @@ def judge(
     each row. `function` is named in messages, `level` is that of the intervals and of the family of tests. `data` holds
     the labelled rows: inputs, losses, targets from 1 (best) to 0 (worst), weights and clusters.
     """
-    has_equal_weights = bool(np.all(data.weight == data.weight[0]))
+    has_equal_weights = bool(np.all(data.weight == data.weight[0]))  # they count as no weights
     # for each confidence: the checked rows, with losses divided by `error_size` (c where all losses are 0 or c)
     gathered = [
         gather(

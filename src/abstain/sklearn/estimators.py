@@ -448,8 +448,8 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """Predict, with `label` in place of rejected predictions.
 
         `groups` holds one label per sample if `fit` was called with groups. If `label` is None, the label of the
-        constructor is used; if that is None too, every prediction is returned. Raises InfeasibleError in that case if
-        no threshold could be certified. `X` holds the inputs, one row per sample.
+        constructor is used; if that is None too, every prediction is returned, and `groups` are not read. Raises
+        InfeasibleError in that case if no threshold could be certified. `X` holds the inputs, one row per sample.
         """
         check_is_fitted(self, "threshold_")
         if label is None:

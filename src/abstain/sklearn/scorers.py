@@ -123,7 +123,7 @@ def aurc_scorer(*, score: Score = "max_softmax") -> SelectiveScorer:
     >>> -0.05 < aurc_scorer()(LogisticRegression(max_iter=500).fit(X, y), X, y) <= 0
     True
     """
-    # it negates a metric of which lower is better
+    # `metric_scorer` negates metrics of which lower is better, as this one
     return metric_scorer("aurc", score=score)
 
 
@@ -148,7 +148,7 @@ def augrc_scorer(*, score: Score = "max_softmax") -> SelectiveScorer:
     >>> augrc_scorer()
     -augrc scorer (score='max_softmax')
     """
-    # it negates a metric of which lower is better
+    # `metric_scorer` negates metrics of which lower is better, as this one
     return metric_scorer("augrc", score=score)
 
 
@@ -175,7 +175,7 @@ def risk_at_coverage_scorer(coverage: float, *, score: Score = "max_softmax") ->
     >>> risk_at_coverage_scorer(0.8)
     -risk_at_coverage@0.8 scorer (score='max_softmax')
     """
-    # it negates a metric of which lower is better
+    # `metric_scorer` negates metrics of which lower is better, as this one
     return metric_scorer("risk_at_coverage", score=score, coverage=coverage)
 
 
@@ -202,7 +202,7 @@ def coverage_at_risk_scorer(risk: float, *, score: Score = "max_softmax") -> Sel
     >>> coverage_at_risk_scorer(0.05)
     coverage_at_risk@0.05 scorer (score='max_softmax')
     """
-    # of this metric higher is better, so it is not negated
+    # `metric_scorer` does not negate this metric, of which higher is better
     return metric_scorer("coverage_at_risk", score=score, risk=risk)
 
 

@@ -192,7 +192,8 @@ class SelectiveTuning(Callback):  # type: ignore[misc]
             level=self.level,
             state=None if state is None else state["averaging"],
         )
-        # the checkpoint may have been saved after the last step of an epoch, but before that epoch was averaged
+        # The checkpoint may have been saved after the last step of an epoch, but before that epoch was averaged:
+        # `catch_up` compares the number of finished epochs with that in the average.
         self._averaging.catch_up(trainer.current_epoch - self._first_epoch, trainer.train_dataloader)
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
