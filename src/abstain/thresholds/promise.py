@@ -67,9 +67,10 @@ class PromiseBasis:
     def of(cls, calibration: Calibration) -> PromiseBasis:
         """Describe calibration data.
 
-        `calibration` holds the samples, most confident first (`ranked`), with losses scaled to [0, 1]. The heaviest
-        sample and the heaviest cluster are both stated as multiples of the mean weight of a sample: without weights,
-        the heaviest cluster is the number of samples in the largest one.
+        `calibration` holds the samples, most confident first (`ranked`), with losses scaled to [0, 1]; a loss that
+        takes only its two bounds is `zero_one`. The heaviest sample and the heaviest cluster are both stated as
+        multiples of the mean weight of a sample (None without weights, and without clusters): without weights, the
+        heaviest cluster is the number of samples in the largest one.
         """
         weight = calibration.ranked.weight
         heaviest_cluster = None
@@ -95,9 +96,10 @@ def write_guarantee(
     writing the sentence again, so changing a word makes stored rules unreadable.
 
     A cost, the method "empirical" and a coverage with sample weights only describe the calibration data. A risk is
-    certified by tests (methods "ltt" and "sgr"), or bounded on average by conformal risk control ("crc"). In `basis`,
-    `heaviest_sample` and `heaviest_cluster` are the largest weight of a sample and of a cluster over the mean weight of
-    a sample, None without weights and without clusters.
+    certified by tests (methods "ltt" and "sgr"), or bounded on average by conformal risk control ("crc", which takes no
+    sample weights). In `basis`, `heaviest_sample` and `heaviest_cluster` are the largest weight of a sample and of a
+    cluster over the mean weight of a sample, None without weights and without clusters; `zero_one` says that the loss
+    takes only its two bounds, and `out_of_fold` that other models made the predictions than the one deployed.
     """
     form, target, delta, method = goal
     has_weights = basis.heaviest_sample is not None
@@ -163,6 +165,6 @@ def write_note(goal: Goal, basis: PromiseBasis, feasible: bool) -> str | None:
     if goal.form == "coverage":
         return None if basis.heaviest_sample is None else _COVERAGE_IS_ESTIMATE
     what_decided = "cost" if goal.form == "cost" else goal.method
-    # "ltt" and "sgr" have no entry of their own
+    # pairs of sentences, None where there is nothing to say; "ltt" and "sgr" have no entry of their own
     note_on_threshold, note_on_none = _NOTES_BY_METHOD.get(what_decided, _NOTES_ON_TESTED_RISK)
     return note_on_threshold if feasible else note_on_none

@@ -184,15 +184,16 @@ def check_command(file_name: str, command: str | None) -> str:
 def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> RecordParts:
     """Write the parts of the page for a threshold, or for one threshold in each group.
 
-    Groups share score, data and request, so these are read from the first one. `origin` is where a rule comes from:
+    Groups share score, data and request, so these are read from any of them. `origin` is where a rule comes from:
     score, data and command. A `cut` with a `learned_name` is that of a learned confidence. `clusters` is the number of
     calibration clusters, None without clusters. `file_name` is that of the rule, for the commands on the page.
     """
     threshold_of_group = rule.thresholds if isinstance(rule, GroupThresholds) else {NO_GROUP: rule}
-    first = next(iter(threshold_of_group.values()))
-    origin = first.origin or Origin(
-        kind="confidence"
-    )  # None: nothing is known but that there were confidences
+    any_threshold = next(iter(threshold_of_group.values()))
+    # None: nothing is known but that there were confidences
+    origin = any_threshold.origin or Origin(kind="confidence")
+    # `learned_name` is None unless the rule is for a learned confidence
+    score_name = origin.score or any_threshold.cut.learned_name or "confidence"
     any_feasible = any(threshold.feasible for threshold in threshold_of_group.values())
     if isinstance(rule, GroupThresholds):
         promise = [rule.guarantee or "None: this rule promises nothing."]
@@ -211,8 +212,7 @@ def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> R
         promise=promise,
         data=_data_lines(threshold_of_group, origin, rule.delta),
         assumptions=_assumption_lines(threshold_of_group),
-        # `learned_name` is None unless the rule is for a learned confidence
-        voids=list_void_conditions(first.clusters, origin.score or first.cut.learned_name or "confidence"),
+        voids=list_void_conditions(any_threshold.clusters, scores=score_name),
         decide=decide_command(file_name, origin.command),
         check=check_command(file_name, origin.command),
         delta=rule.delta,
@@ -223,8 +223,8 @@ def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> R
 def list_advice(rule_of_group: Mapping[Any, Any]) -> list[str]:
     """Markdown list items on what would be feasible, for rules that accept nothing.
 
-    The rules are by group; the only key is `NO_GROUP` without groups. A rule's `advice` says in words which risk its
-    data certify; None if there is nothing to say.
+    The rules, each with one promise or several, are by group; the only key is `NO_GROUP` without groups. A rule's
+    `advice`, as text, says which risk its data certify; None or empty if there is nothing to say.
     """
     lines = []
     for group, rule in rule_of_group.items():
@@ -242,8 +242,9 @@ def promise_lines(threshold: Threshold) -> list[str]:
 
     `guarantee` is the full sentence, None if nothing is promised. `evidence` says what the promise rests on:
     `heaviest_sample` is None without sample weights, `zero_one` says that the loss takes only the two values `bounded`.
-    `form` is "risk" or "coverage", and `target` how much of it is promised; `method` "crc" bounds a mean over
-    calibration sets. `clusters` is the number of calibration clusters, None without clusters.
+    `form` is "risk" or "coverage" (a cost promises nothing), and `target` how much of it is promised, a risk on the
+    user's scale; `method` "crc" bounds a mean over calibration sets. `clusters` is the number of calibration clusters,
+    None without clusters.
     """
     if threshold.guarantee is None:
         return ["None: this rule promises nothing."]
@@ -297,6 +298,7 @@ def state_rule(threshold: Threshold, rule: str, group: Any = NO_GROUP) -> str:
     confidence is the threshold, and the words are "at least".
     """
     for_group = "" if group == NO_GROUP else f" for group {group}"
+    # `_of_group` below gives " of group ...", or nothing
     others = "Cases that are not accepted are not answered by the model."
     if not threshold.feasible:
         return f"- There is no threshold{for_group}: the model answers no case."
@@ -336,13 +338,15 @@ def _data_lines(threshold_of_group: dict[Any, Threshold], origin: Origin, delta:
     that of a learned confidence. `bounded` are the bounds of the loss. `clusters` is the number of calibration
     clusters, `largest` the samples of the largest; both None without clusters.
     """
-    first = next(iter(threshold_of_group.values()))
-    low, high = first.bounded
-    clusters = {}
+    any_threshold = next(iter(threshold_of_group.values()))
+    low, high = any_threshold.bounded
+    clusters = {}  # facts on the clusters of each group, by heading: "clusters of group a"
     for group, threshold in threshold_of_group.items():
         if threshold.clusters is not None:
             sizes = f"{threshold.clusters:,}, the largest of {threshold.largest:g} samples"
             clusters[f"clusters{_of_group(group)}"] = sizes
+    score_name = origin.score or any_threshold.cut.learned_name or "confidences of the user's own"
+    asked_for = f"{any_threshold.form} {any_threshold.target:g}, method {any_threshold.method}"
     loss_name = origin.loss or "the user's own"
     sample_count = sum(threshold.n for threshold in threshold_of_group.values())
     return list_facts(
@@ -352,9 +356,9 @@ def _data_lines(threshold_of_group: dict[Any, Threshold], origin: Origin, delta:
             "samples": f"{sample_count:,}",
             **clusters,
             "input": origin.kind,
-            "score": origin.score or first.cut.learned_name or "confidences of the user's own",
+            "score": score_name,
             "loss": f"{loss_name}, between {low:g} and {high:g}",
-            "asked for": f"{first.form} {first.target:g}, method {first.method}, delta {delta:g}",
+            "asked for": f"{asked_for}, delta {delta:g}",
             "command": None if origin.command is None else f"`{origin.command}`",
             "abstain": origin.version,
         }
@@ -367,17 +371,17 @@ def _assumption_lines(threshold_of_group: dict[Any, Threshold]) -> list[str]:
     The only key is `NO_GROUP` if there are no groups. All groups have the same method, and all come in clusters or
     none; `clusters` is their number, None without clusters. Method "sgr" searches over ranks and does not test each.
     """
-    first = next(iter(threshold_of_group.values()))
+    any_threshold = next(iter(threshold_of_group.values()))
     # `reference.n` adds up weights over the largest weight: it equals the number of samples `n` if all weigh the same
     has_weights = any(threshold.reference.n != threshold.n for threshold in threshold_of_group.values())
     draws = "independent draws from one population"
     if has_weights:
         draws = "independent draws, later ones from the population that the sample weights stand for"
-    lines = list_assumptions(first.clusters, draws)
-    if first.clusters is not None:
+    lines = list_assumptions(any_threshold.clusters, draws)
+    if any_threshold.clusters is not None:
         for group, threshold in threshold_of_group.items():
             samples_in_largest_cluster = threshold.largest
             lines.append(state_cluster_limit(samples_in_largest_cluster, group))
-    if first.method == "sgr":
+    if any_threshold.method == "sgr":
         lines.append("- The risk never falls as more is accepted.")
     return lines

@@ -79,6 +79,7 @@ def bounds_of_logits(
     size = np.minimum(np.abs(rank_keys), _LARGEST_FLOAT / 4)
     with np.errstate(all="ignore"):  # keys may be infinite or NaN
         error_of_logits = 2 * rounding.unit * (2 * largest_logit + size + math.log(class_count))
+        # of the computation of a key from logits, which is done in float64
         error_of_reduction = _REDUCTION_ERROR * (1 + size)
         error = error_of_logits + error_of_reduction
         return ExactBounds(low=rank_keys - error, high=rank_keys + error)
@@ -94,9 +95,10 @@ def bounds_of_probabilities(
     or takes it away, and it may make small probabilities zero, which takes at most `lost` from d. The bounds are of
     first order, and their constants are generous, not the smallest possible.
 
-    `class_count` is the number of classes, and `rounding` that of the probabilities. `has_one_column` means that a
-    model gives the probability p of class 1 alone, so that 1 - p is computed. `is_entropy` means that the score weighs
-    each probability by its logarithm.
+    `class_count` is the number of classes, and `rounding` that of the probabilities: a relative error of at most
+    `unit`, `smallest` the largest number that may become zero, and `arithmetic_error` the relative error of computing
+    with them. `has_one_column` means that a model gives the probability p of class 1 alone, so that 1 - p is computed.
+    `is_entropy` means that the score weighs each probability by its logarithm.
     """
     size = np.minimum(np.abs(rank_keys), _LARGEST_KEY)
     # keys may be infinite or NaN; np.log(lost) is -infinity where nothing can be lost
@@ -108,6 +110,7 @@ def bounds_of_probabilities(
         if has_one_column:
             lost_per_entry += rounding.unit  # 1 - p has the absolute error of p, which may be near 1
         if is_entropy:
+            # a lost p takes p |log p| away: |log p| is below this number for every p above e^-40
             lost_per_entry *= _ENTROPY_WEIGHT
         lost = (class_count - 1) * lost_per_entry
         # the exact distance is at most exp(error - key) + lost, so the exact key is at least -log of that

@@ -335,10 +335,11 @@ def _read(
 ) -> CalibrationColumns:
     """Read the calibration data from the arguments of `select_threshold` with these names.
 
-    `losses`, the loss of each promise, stands in the place of `loss`. `units` says whether confidences of a named score
-    are plain numbers or rank keys, so it is read where `score` names one. The values of a learned confidence and of a
-    function of the user's own have no other unit. Raises InputError if something is missing or given twice, and for
-    rows that a learned confidence was fitted on.
+    `losses`, the loss of each promise by its name, stands in the place of `loss`. `score` is a name, a function of the
+    user's own that computes confidences from class scores, or a learned confidence. `units` says whether confidences of
+    a named score are plain numbers or rank keys, so it is read where `score` names one. The values of a learned
+    confidence and of a function of the user's own have no other unit. Raises InputError if something is missing or
+    given twice, and for rows that a learned confidence was fitted on.
     """
     if loss is not None and losses is not None:
         raise InputError(f"{_FUNCTION_NAME}: takes a loss or `losses`, one of them, got both.")
@@ -365,10 +366,10 @@ def _read(
     else:
         any_loss, origin = _loss_of_classes(any_loss, confidence, logits, probs, labels, score, loss_name)
         predictions = predicted_classes(logits, probs)
-    # `origin` is None for confidences without a named score
+    # `origin` is None for confidences without a named score; its score is None for a function of the user's own
     rule_score = None if origin is None else origin.score
-    if rule_score is None and origin is not None:  # a function of the user's own, whose name cannot be stored
-        # the function computes the confidences; for the rule they are numbers of the user's own
+    if rule_score is None and origin is not None:
+        # a function, whose name cannot be stored: for the rule its values are numbers of the user's own
         confidence = scores.by_name(score)(logits, probs=probs)
         checked_confidences = read_confidences(_FUNCTION_NAME, score=None, confidence=confidence)
     else:
@@ -425,6 +426,7 @@ def _request_jointly(
         raise InputError(
             f"{_FUNCTION_NAME}: `risk` must name at least two promises, got {len(names)}. Give a number."
         )
+    # one array for all promises, or one for each
     loss_by_name = losses_by_promise(_FUNCTION_NAME, data.loss, names)
     # is each promise about the samples that are predicted as one class?
     by_class = among is None and has_labels
@@ -565,7 +567,8 @@ def _make_requirement(
 def _origin_of_numbers(score: Any, labels: Array | None) -> Origin | None:
     """Return what is known of confidences that the user computed: their score; None without a score.
 
-    Raises InputError if there are labels, which go with class scores.
+    `score` is the name of one. Raises InputError for an unknown name, and if there are labels, which go with class
+    scores.
     """
     if labels is not None:
         raise InputError(
@@ -582,8 +585,9 @@ def _loss_of_classes(
     """Return the loss of each sample of class scores, and what the rule is made from (score, kind of scores, loss).
 
     One of `logits` and `probs` is given, shape (n, K); the loss is the user's, or that called `loss_name`, computed
-    from `labels`. `score` is a name or a function; a function's name is not stored. Raises InputError if there is a
-    confidence too, or unless exactly one of `loss` and `labels` is given.
+    from `labels`. `score` is a name, None for "max_softmax", or a function; a function's name is not stored. A loss may
+    be a dict of arrays, one for each promise. Raises InputError if there is a confidence too, or unless exactly one of
+    `loss` and `labels` is given.
     """
     if confidence is not None:
         raise InputError(f"{_FUNCTION_NAME}: takes a confidence or class scores, one of them, got both.")
@@ -651,8 +655,9 @@ def _select(
     `goal` is what was asked for: its `form` is "risk", "coverage" or "cost", its `target` how much of it, a risk on the
     user's scale. `calibration` holds the samples, most confident first (`ranked`), with losses scaled to [0, 1].
     `confidences` are the calibration confidences as the user gave them, of all groups if there are groups; they give
-    unit and precision. `origin` says how the confidences were made, None if not known. Raises InputError for a risk
-    that is not between the bounds of the loss.
+    unit and precision. `origin` says how the confidences were made, None if not known. A rule without a threshold, for
+    a risk that no test could certify, has advice on what could be. Raises InputError for a risk that is not between the
+    bounds of the loss.
     """
     if goal.form == "risk":
         # the same risk as a float, still on the user's scale
@@ -737,10 +742,10 @@ def _describe(
 
 
 def _count_equal_draws(calibration: Calibration) -> float:
-    """How many equal independent draws would say as much: (sum w)^2 / sum w^2 over samples, or over clusters.
+    """How many equal independent draws would say as much of the coverage: (sum w)^2 / sum w^2, w the weights.
 
-    The weight w of a cluster is the sum of the weights of its samples, each 1 without sample weights. `calibration`
-    holds the samples, most confident first, with losses scaled to [0, 1].
+    The draws are the samples or, where there are clusters, the clusters. The weight of a cluster is the sum of the
+    weights of its samples, each 1 without sample weights (`ranked.weight` is None then).
     """
     clusters = calibration.clusters
     weight = calibration.ranked.weight
@@ -781,13 +786,15 @@ def _limit_risk(calibration: Calibration, accepted_count: int | None, delta: flo
 def _make_reference(calibration: Calibration) -> Reference:
     """Summarize the calibration confidences: some hundred of them, falling, and how many samples lie at or above each.
 
-    With importance weights a sample counts as its weight over the largest one. `calibration.ranked` holds the samples,
-    most confident first; its `accepted_mass[k]` is the summed weight of the k most confident (without weights k).
+    With importance weights a sample counts as its weight over the largest one, so that no sample counts more than 1;
+    `n` is then the sum of these. `calibration.ranked` holds the samples, most confident first; its `accepted_mass[k]`
+    is the summed weight of the k most confident (without weights k).
     """
     block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
     weight = calibration.ranked.weight
     largest_weight = 1.0 if weight is None else weight.max()
-    count = block_stops[spread_rows(len(block_stops))]  # the last one is all samples
+    # those of all distinct confidences, or of some hundred from the first to the last; the last one is all samples
+    count = block_stops[spread_rows(len(block_stops))]
     samples_at_least = calibration.ranked.accepted_mass[count] / largest_weight
     return Reference(
         value=calibration.ranked.smallest_confidence(count),
