@@ -676,7 +676,11 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         abstain_label: Any = AUTO,
         random_state: Any = None,
     ) -> None:
-        """Store the options, which the class describes, as they are (for scikit-learn's `clone`); `fit` checks them."""
+        """Store the options, which the class describes, as they are (for scikit-learn's `clone`); `fit` checks them.
+
+        `risk` or `coverage`: one of them is the aim of the threshold. `cv` says how to calibrate: by a held-out share,
+        a number of folds, or "prefit".
+        """
         self.estimator = estimator
         self.score = score
         self.risk = risk
@@ -958,7 +962,11 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         abstain_label: float | None = np.nan,
         random_state: Any = None,
     ) -> None:
-        """Store the options, which the class describes, as they are (for scikit-learn's `clone`); `fit` checks them."""
+        """Store the options, which the class describes, as they are (for scikit-learn's `clone`); `fit` checks them.
+
+        `tolerance` is the error above which a prediction counts as wrong. `risk` or `coverage`: one of them is the aim
+        of the threshold. `cv` says how to calibrate: by a held-out share, a number of folds, or "prefit".
+        """
         self.estimator = estimator
         self.uncertainty = uncertainty
         self.tolerance = tolerance
@@ -1124,7 +1132,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         `options` are passed to `select_threshold`. A bound taken from the data proves nothing, so `risk_upper` is then
         None.
         """
-        if self.tolerance is not None:  # losses are True or False
+        if self.tolerance is not None:  # then a prediction is wrong or right, which needs no bound
             return super()._select_threshold(samples, **options)
         largest_loss = max(float(samples.loss.max()), np.finfo(float).tiny)  # a bound must be positive
         rule = super()._select_threshold(samples, bounded=(0.0, largest_loss), **options)
@@ -1203,7 +1211,11 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         abstain_label: Any = AUTO,
         random_state: int | None = None,
     ) -> None:
-        """Store the options, which the class describes, as they are (for scikit-learn's `clone`); `fit` checks them."""
+        """Store the options, which the class describes, as they are (for scikit-learn's `clone`); `fit` checks them.
+
+        `person` is (cost, error) of who answers what no classifier does. `promise` "answered" counts the answers of the
+        classifiers alone, "system" those of the person too. `cv` is the held-out share for calibration, or "prefit".
+        """
         self.estimators = estimators
         self.costs = costs
         self.risk = risk

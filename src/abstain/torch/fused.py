@@ -207,9 +207,10 @@ def _differentiable_gradient(
     its cross-entropy with label smoothing s. It is 0 for ignored samples, and no gradient flows through the weights.
 
     `logits` is (N, C) and `target` (N,), `work` is the vector of the forward pass, whose fourth column of N numbers
-    holds the weights, and `upstream` is the gradient with respect to the loss, a scalar or one number per sample. The
-    result has the shape and dtype of `logits`; the kernel `compute_gradients` computes the same numbers. Samples whose
-    target is `ignore_index` are left out. `label_smoothing` is the share of the target spread evenly over all classes.
+    holds the weights (divided by the number of samples for reduction "mean"), and `upstream` is the gradient with
+    respect to the loss, a scalar or one number per sample. The result has the shape and dtype of `logits`; the kernel
+    `compute_gradients` computes the same numbers. Samples whose target is `ignore_index` are left out.
+    `label_smoothing` is the share of the target spread evenly over all classes.
     """
     sample_count, class_count = logits.shape
     valid = target != ignore_index
