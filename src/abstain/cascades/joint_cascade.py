@@ -327,13 +327,13 @@ class JointCascade(JointRule, Stored):
     def facts(self) -> list[tuple[str, str]]:
         """Return what the repr and the command show: pairs of a heading and a text."""
         facts = self._facts_of_promises(self.risks)
-        first = self.shared  # any of the promises, for what all share
+        shared = self.shared  # any of the promises, for what all share
         if self.feasible:
-            facts += first.facts_of_use()
+            facts += shared.facts_of_use()
         facts.append(("calibration", f"n = {self.n}, delta = {self.delta:g}"))
         facts.append(("guarantee", self.guarantee or "none"))
-        if first.note:
-            facts.append(("note", first.note))
+        if shared.note:
+            facts.append(("note", shared.note))
         return facts
 
     def _readable(self) -> dict[str, Any]:

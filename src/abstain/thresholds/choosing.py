@@ -177,7 +177,11 @@ def tested_cluster_count(cluster_count: int) -> int:
 
 
 def _draw_pilot(clusters: ClusteredSamples) -> Pilot:
-    """Draw a twentieth of the clusters at random, at least one; the same clusters at every call."""
+    """Draw a twentieth of the clusters at random, at least one; the same clusters at every call.
+
+    They are the pilot, which proposes thresholds: the result holds their confidences and their mean weight. In
+    `test_cluster_numbers` it has the numbers of all other clusters; there are none if there is only one cluster.
+    """
     shuffled = np.random.default_rng(0).permutation(clusters.cluster_count)
     pilot_size = clusters.cluster_count - tested_cluster_count(clusters.cluster_count)
     drawn, test_cluster_numbers = np.split(shuffled, [pilot_size])  # numbers of clusters
@@ -222,6 +226,7 @@ def _certify_by_clusters(
     p_values = [
         _p_values_by_clusters(requirement, value, pilot.test_cluster_numbers) for requirement in requirements
     ]
+    # a threshold must pass for every requirement: the largest of its p-values counts
     level, passed = testing.walk(np.max(p_values, axis=0), parts_of_delta)
     # how many samples, of all clusters, each threshold accepts
     count = len(clusters.loss) - np.searchsorted(np.sort(clusters.confidence), value)
@@ -387,6 +392,7 @@ def at_coverage(calibration: Calibration, coverage: float, delta: float | None) 
     elif calibration.clusters is not None:
         is_enough = block_stops >= _least_count_by_clusters(calibration.clusters, coverage, delta)
     else:
+        # p-values of "the coverage of the population is below `coverage`", one per candidate
         is_enough = testing.coverage_p_value(block_stops, calibration.n, coverage) <= delta
     if not is_enough.any():
         accept_all = _choose_largest_allowed(calibration, block_stops == calibration.n, block_stops)

@@ -74,10 +74,10 @@ def remember_rows(rows_seen: tuple[str, ...], fingerprints: np.ndarray) -> tuple
 def find_counted_again(rows_seen: tuple[str, ...], fingerprints: np.ndarray) -> CountedAgain | None:
     """Find the remembered rows of earlier looks among these new ones; None if chance explains as many.
 
-    A look is one call of a check that counted new rows. `rows_seen` holds, for each of the latest
-    looks, fingerprints of some of its rows, in base64. `fingerprints` has one entry per new row; equal rows have equal
-    ones. The result counts fingerprints of all looks: those in the new rows, and those that are remembered;
-    `holds_whole_look` says that the new rows hold all that is remembered of some look.
+    A look is one call of a check that counted new rows. `rows_seen` holds, for each of the latest looks, fingerprints
+    of some of its rows, in base64. `fingerprints` has one entry per new row; equal rows have equal ones. The result
+    counts fingerprints of all looks: those in the new rows, and those that are remembered; `holds_whole_look` says that
+    the new rows hold all that is remembered of some look.
     """
     distinct, counts = np.unique(fingerprints, return_counts=True)
     shared_count = int(counts[counts > 1].sum())  # new rows that another new row equals

@@ -327,9 +327,9 @@ def choose_start_ranks(n: int, risk: float, delta: float, max_starts: int = MAX_
     if start_count == 1:
         return [min(n, math.ceil(ONLY_START_FACTOR * fewest_samples))]
     # each start has an equal share of delta, at which more samples are needed
-    first = min(n, FIRST_START_FACTOR * least_samples(risk, delta / start_count))
-    last = max(first, LAST_START_SHARE * n)
-    return [min(n, math.ceil(start)) for start in np.geomspace(first, last, start_count)]
+    first_start = min(n, FIRST_START_FACTOR * least_samples(risk, delta / start_count))
+    last_start = max(first_start, LAST_START_SHARE * n)
+    return [min(n, math.ceil(start)) for start in np.geomspace(first_start, last_start, start_count)]
 
 
 class Walk(NamedTuple):
