@@ -306,7 +306,7 @@ def choose_candidate(
         if trusted_result is not None:  # it was tried on these rows
             is_proven_worse = trusted_result.p_value < 1 - level and trusted_result.difference > 0
             if not is_proven_worse:
-                eligible.remove(baseline)
+                eligible.remove(baseline)  # the trusted candidate and all others stay
     lowest = min(results[index].aurc for index in eligible)
     rounding = _LARGEST_ROUNDING * abs(lowest)  # losses may be negative
     best = next(index for index in eligible if results[index].aurc <= lowest + rounding)

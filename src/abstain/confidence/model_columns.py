@@ -74,7 +74,7 @@ def make_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan) -> 
 
     `table` holds the inputs of all rows, `profile` their distribution in the rows that are learned from. `numbers` of
     both are the signals and the features, by name; `profile.categories` has the share of each level of a category. A
-    level that is not among these has no flag. Class scores are there whenever the plan reads them.
+    row whose level is not among these has 0 in all of them. Class scores are there whenever the plan reads them.
     """
     columns: list[np.ndarray] = []
     if plan.numbers:

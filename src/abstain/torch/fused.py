@@ -80,7 +80,7 @@ def compute_loss(
     arguments = (logits, target, estimator, reduction, ignore_index, float(label_smoothing))
     if logits.get_device() == torch.cuda.current_device():
         return _Loss.apply(*arguments)
-    with torch.cuda.device_of(logits):
+    with torch.cuda.device_of(logits):  # kernels run on the current device
         return _Loss.apply(*arguments)
 
 
