@@ -489,9 +489,12 @@ class GroupChecks(Stored, _tables.Notebook):
         return sorted(self.checks, key=rank)
 
     def frame(self, library: str | None = None) -> Any:
-        """A row for each group, the worst first: a pandas or polars frame (whichever is there), or a dict of lists."""
+        """A row for each group, the worst first: a pandas or polars frame (whichever is there), or a dict of lists.
+
+        Worst are groups with an alarm. `library` is "pandas", "polars" or "dict"; None takes what is installed.
+        """
         labels = self.worst_first()
-        names = (
+        names = (  # of attributes of a `Check`, one column for each
             "holds",
             "risk",
             "limit",
