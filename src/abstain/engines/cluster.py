@@ -59,17 +59,17 @@ def survey_groups(groups: Groups, function: str) -> Survey:
 
     The histogram is made of a sample of about `_SURVEYED_PER_PARTITION` rows, seeded by the number of rows so that a
     repeated task gives the same result, and scaled up to the number of all rows. InputError if there are too many
-    groups; `function` is what errors name.
+    groups; `function` is what errors name. A group of which no row was drawn has no histogram.
     """
     _check_group_count(function, len(groups))
-    total = sum(columns.sample_count for columns in groups.values())
+    sample_count = sum(columns.sample_count for columns in groups.values())
     survey = Survey()
-    one_in = max(1, total // _SURVEYED_PER_PARTITION)  # one sample in so many enters the histogram
-    survey.add(groups, stride=one_in, rng=np.random.default_rng(total))
+    stride = max(1, sample_count // _SURVEYED_PER_PARTITION)  # every so many samples enter the histogram
+    survey.add(groups, stride=stride, rng=np.random.default_rng(sample_count))
     for group, histogram in survey.histograms.items():
         # The mass of a bin is its number of samples: a survey counts each sample once, whatever its weight. Scaled up,
         # a partition counts by all of its samples, however few of them entered the histogram.
-        surveyed_count = max(histogram.mass.sum(), 1.0)
+        surveyed_count = histogram.mass.sum()
         scale = groups[group].sample_count / surveyed_count
         # the rows of `sums` are mass and loss by bin
         survey.histograms[group] = replace(histogram, sums=histogram.sums * scale)
@@ -96,7 +96,8 @@ def _limit_histograms(survey: Survey) -> Survey:
     """Coarsen the histograms of many groups, in place, so that all together stay about as large as that of one.
 
     Bins are shared out by number of samples. A group too small to be cut into ranges loses its histogram. `survey`
-    holds what the first pass found of each group: number of samples, histogram of confidences, weights.
+    holds what the first pass found of each group: number of samples, histogram of confidences, weights. Returns the
+    same survey.
     """
     if len(survey.sample_counts) > 1:
         for group, histogram in list(survey.histograms.items()):
@@ -165,14 +166,15 @@ class RangeNumbers:
         confident range down; callers rely on that order.
         """
         positions = {}
-        for group, first in self.first_range.items():
+        # numbers of ranges ascend with the confidence within a group
+        for group, first_number in self.first_range.items():
             group_sums = sums.select(self.ranges_of(group))
             mass_above, loss_above = group_sums.above()  # by range of the group, least confident first
             totals = group_sums.totals()
             # places of the ranges that hold samples, ascending
             filled_places = np.flatnonzero(group_sums.count)
             for place in filled_places[::-1].tolist():
-                positions[first + place] = RangePosition(
+                positions[first_number + place] = RangePosition(
                     mass_above=float(mass_above[place]), loss_above=float(loss_above[place]), totals=totals
                 )
         return positions
@@ -182,47 +184,52 @@ def number_ranges(survey: Survey, task_count: int) -> RangeNumbers:
     """Cut every group into ranges of confidence, number them and fill bundles with them.
 
     A range holds at most about `1 / task_count` of all samples, and a bundle, the ranges that one task finishes, about
-    as many. A group without a histogram is too small to be cut. A range with one confidence counts as empty, because
-    its sums are enough and its samples are not sent. `survey` is the first pass over the data: numbers of samples and
-    histograms of confidences by group.
+    as many. A group without a histogram is too small to be cut: all of it is one range. A range that can hold only one
+    confidence may hold more samples, but counts as empty, because its sums are enough and its samples are not sent.
+    `survey` is the first pass over the data: numbers of samples and histograms of confidences by group.
     """
-    all_rows = survey.sample_count
-    cuts: dict[Any, np.ndarray] = {}  # by group, ascending thresholds; a range starts at each
-    first: dict[Any, int] = {}  # by group, the number of its first range
+    all_samples = survey.sample_count
+    range_starts: dict[Any, np.ndarray] = {}  # by group, ascending; the range below the first has no start
+    first_range: dict[Any, int] = {}  # by group, the number of its first range
     sizes: list[float] = []  # about how many samples each range has, by its number
-    for group, rows in survey.sample_counts.items():
+    for group, group_samples in survey.sample_counts.items():
         histogram = survey.histograms.get(group, empty_histogram())
-        ranges_for_size = -(-rows * task_count // all_rows)  # rounded up
-        cuts[group] = choose_cuts(histogram, ranges_for_size)  # no cut where the histogram is empty
-        first[group] = len(sizes)
-        range_count = len(cuts[group]) + 1
+        ranges_for_size = -(-group_samples * task_count // all_samples)  # rounded up
+        cuts = choose_cuts(histogram, ranges_for_size)  # no cut where the histogram is empty
+        range_starts[group] = cuts
+        first_range[group] = len(sizes)
+        range_count = len(cuts) + 1
         if len(histogram):
-            range_of_bin = np.searchsorted(cuts[group], histogram.low, "right")
+            range_of_bin = np.searchsorted(cuts, histogram.low, "right")
             mass = np.bincount(range_of_bin, histogram.mass, range_count)
-            range_sizes = mass * (rows / max(mass.sum(), 1.0))  # the histogram counts only some of the rows
+            # scaled up: samples of partitions that drew none of this group are not in the histogram
+            range_sizes = mass * (group_samples / max(mass.sum(), 1.0))
         else:
-            range_sizes = np.full(range_count, rows / range_count)
-        range_sizes = np.where(has_one_confidence(cuts[group]), 0.0, range_sizes)
+            range_sizes = np.full(range_count, group_samples / range_count)
+        range_sizes = np.where(has_one_confidence(cuts), 0.0, range_sizes)
         sizes += range_sizes.tolist()
-    return RangeNumbers(cuts, first, bundle_of_range=_fill_bundles(sizes, all_rows / task_count))
+    bundle_of_range = _fill_bundles(sizes, samples_per_bundle=all_samples / task_count)
+    return RangeNumbers(range_starts, first_range, bundle_of_range)
 
 
 def _fill_bundles(sizes: Sequence[float], samples_per_bundle: float) -> np.ndarray:
     """The number of each range's bundle, for ranges with about `sizes` samples.
 
     A bundle is the ranges that one task finishes. Ranges follow one another; a new bundle starts when the next range
-    would bring it above `samples_per_bundle`. So a larger range is a bundle of its own, and numbers ascend from 0.
+    would bring it above `samples_per_bundle`. So a larger range is a bundle of its own (but for ranges of size 0), and
+    numbers ascend from 0 without gaps.
     """
-    bundles = []
+    bundle_of_range = []
     bundle = 0
-    filled = 0.0
+    samples_in_bundle = 0.0
     for size in sizes:
-        if filled and filled + size > samples_per_bundle:
+        # a range that is larger than `samples_per_bundle` must not leave an empty bundle before it
+        if samples_in_bundle and samples_in_bundle + size > samples_per_bundle:
             bundle += 1
-            filled = 0.0
-        bundles.append(bundle)
-        filled += size
-    return np.asarray(bundles)
+            samples_in_bundle = 0.0
+        bundle_of_range.append(bundle)
+        samples_in_bundle += size
+    return np.asarray(bundle_of_range)
 
 
 def split_into_bundles(
@@ -230,11 +237,11 @@ def split_into_bundles(
 ) -> tuple[list[Bundle], RangeSums]:
     """Sort samples by group into ranges and bundles.
 
-    Returns a list of all bundles, each a list of (number of the range, its samples), and the sums of every range. A
-    bundle is the ranges that one task finishes. Ranges without samples are left out of the bundles; their sums are 0.
-    Ranges that can hold only one confidence are left out too, because their sums are enough to finish them, unless
-    `keep_tied_samples`: a comparison of two models reads every sample. `numbering` has the cuts of all groups, and the
-    number and the bundle of each range.
+    Returns a list of all bundles, by number, each a list of (number of the range, its samples), and the sums of every
+    range, both over the samples of `groups` alone. A bundle is the ranges that one task finishes. Ranges without
+    samples are left out of the bundles; their sums are 0. Ranges that can hold only one confidence are left out too,
+    because their sums are enough to finish them, unless `keep_tied_samples`: a comparison of two models reads every
+    sample. `numbering` has the cuts of all groups, and the number and the bundle of each range.
     """
     bundles: list[Bundle] = [[] for _ in range(numbering.bundle_count)]
     all_sums = empty_sums(numbering.range_count)
@@ -256,14 +263,14 @@ def join_pieces_by_range(pieces: Sequence[Bundle]) -> Iterator[tuple[int, Column
     """Number and samples of each range of a bundle, in ascending order of the number.
 
     A bundle is the ranges that one task finishes; `pieces` holds it from every partition, as lists of (number of the
-    range, its samples). The pieces of a range are freed once they are put together.
+    range, its samples). Samples are copied together one range at a time, not all ranges at once.
     """
     columns_of_range: dict[int, list[Columns]] = {}
     for piece in pieces:
         for number, columns in piece:
             columns_of_range.setdefault(number, []).append(columns)
     for number in sorted(columns_of_range):
-        yield number, concatenate_columns(columns_of_range.pop(number))
+        yield number, concatenate_columns(columns_of_range[number])
 
 
 # tasks ------------------------------------------------------------------------------------------------------
@@ -315,9 +322,9 @@ def finish_bundle(
 ) -> dict[int, RangeResult]:
     """The results of a bundle's ranges, by number of the range.
 
-    A bundle is the ranges that one task finishes; `pieces` holds it from every partition. `positions` has the mass and
-    loss above each range, and the totals of its group. Ranges without a position (those already finished from their
-    sums) are skipped. `request` says what to compute.
+    A bundle is the ranges that one task finishes; `pieces` holds it from every partition, as lists of (number of the
+    range, its samples). `positions` has the mass and loss above each range, and the totals of its group, by number.
+    Ranges without a position (those already finished from their sums) are skipped. `request` says what to compute.
     """
     results = {}
     for number, columns in join_pieces_by_range(pieces):
@@ -334,17 +341,18 @@ def pass_bundle_to_second_model(
 ) -> tuple[list[Bundle], RangeSums]:
     """Move the samples of a bundle of the first model to the bundles of the second, with their first influence.
 
-    A bundle is the ranges that one task finishes. `pieces` holds the bundle from every partition. The influence of a
-    sample on the area of the first model depends on the samples of other ranges through a few sums; `influences` has
-    them for each range, by its number. A moved sample carries its second confidence, its loss and this influence.
-    `numbering` has the cuts of the second model's ranges, and the bundle of each. Returns all bundles of the second
-    model, with these samples only, and the sums of its ranges over them. There are no groups: all samples are under
-    None. `request` says what to compute.
+    A bundle is the ranges that one task finishes. `pieces` holds the bundle from every partition, as lists of (number
+    of the range, its samples). The influence of a sample on the area of the first model depends on the samples of other
+    ranges through a few sums; `influences` has them for each range with samples, by its number. A moved sample has the
+    second confidence and loss, and this influence. `numbering` has the cuts of the second model's ranges, and the
+    bundle of each. Returns all bundles of the second model, with these samples only, and the sums of its ranges over
+    them. There are no groups: all samples are under None. `request` says what to compute.
     """
     moved = [
         paired.pass_to_second_model(columns, influences[number], request)
         for number, columns in join_pieces_by_range(pieces)
     ]
+    # no group where the bundle has no samples: all bundles of the second model are then empty
     groups = {None: concatenate_columns(moved)} if moved else {}
     # `joint_sums_of_bundle` reads both influences of every sample, also of those in a range with one confidence
     return split_into_bundles(groups, numbering, keep_tied_samples=True)
@@ -461,7 +469,9 @@ class ClusterRun(ABC):
         merge_task = partial(merge_surveys, function=load.function)
         # what is surveyed (confidences, losses, weights and groups) comes from `load.fields` alone
         first_model = load._replace(second_fields=None)
-        survey = self.reduce_partitions(survey_task, first_model, merge_task, f"{stage}survey") or Survey()
+        survey = self.reduce_partitions(survey_task, first_model, merge_task, f"{stage}survey")
+        if survey is None:  # there is no partition; `plan_ranges` raises for data without samples
+            survey = Survey()
         # two tasks per core, so that a core that finishes early has another one to do
         min_tasks = 2 * max(1, self.cores)
         # the cuts of all groups, and the number and the bundle of each range
@@ -481,6 +491,7 @@ class ClusterRun(ABC):
                 positions_to_finish[number] = position
         if positions_to_finish:
             finish_task = partial(finish_bundle, request=request)
+            # by bundle: the positions of its ranges by number; the task returns their results by number
             arguments = numbering.by_bundle(positions_to_finish)
             for bundle_results in self.map_bundles(bundled_samples, finish_task, arguments, f"{stage}finish"):
                 results |= bundle_results
@@ -501,7 +512,8 @@ class ClusterRun(ABC):
         a and b are what a sample does to the first and the second area (its influence), and
         e = scale_derivatives[0] a - scale_derivatives[1] b, with the derivatives of the scale of the test (log, logit
         or plain) at the two areas. A bundle is the ranges that one task finishes. Every sample is moved from its bundle
-        of the first model, with its influence on the first area, to its bundle of the second.
+        of the first model, with its influence on the first area, to its bundle of the second. What the influences need
+        from outside their range is passed by bundle, and in it by number of the range.
         """
         moved = self.pass_to_second_model(
             first.bundled_samples, first.influences_by_bundle(), first.request, second.numbering
@@ -532,7 +544,7 @@ def make_engine(
         with connect(function, data, fields, **options) as run:
             load = Loader(function, fields)
             result = run.execute(load, request)
-            oracle = None
+            oracle = None  # without a second execution
             weights_are_counts = result.survey.weights_are_counts(fields.repetitions)
             # None where the area of the best order has a closed form, or is not needed
             oracle_request = request.for_oracle(result.survey.zero_one, weights_are_counts)

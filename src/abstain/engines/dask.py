@@ -42,14 +42,14 @@ def connect(client: Any) -> Iterator[Any]:
     """
     distributed = import_optional("distributed", 'engine="dask"', "dask")
     if client is None:
-        client = _current_client(distributed)
+        client = _current_client(distributed)  # None if there is none
     if client is not None and not isinstance(client, str):
         yield client
         return
     options: dict[str, Any] = {}
     if client is None:
-        # Errors are raised here, so workers need not log them as well. Any free port will do for the dashboard; the
-        # usual one may belong to another cluster.
+        # Of a new local cluster. Errors are raised here, so workers need not log them as well. Any free port will do
+        # for the dashboard; the usual one may belong to another cluster.
         options = {"processes": True, "silence_logs": logging.CRITICAL, "dashboard_address": ":0"}
     with ExitStack() as stack:
         with _shielded_from_ctrl_c():
@@ -136,12 +136,12 @@ class DaskRun(cluster.ClusterRun):
     ) -> Any:
         """Move all samples to the bundles of the second model, each with its influence on the first area.
 
-        `bundled_samples` are futures of samples by bundle of the first model; `influences` holds for each of its
-        bundles (the ranges that one task finishes) what the influences of its samples need from outside, and
-        `numbering` the second model's ranges. Returns futures of samples by bundle of the second model, one for each
-        bundle of the first. `request` says what to compute.
+        `bundled_samples` are futures of (samples by bundle of the first model, sums of its ranges), one per partition;
+        `influences` holds for each of its bundles (the ranges that one task finishes) what the influences of its
+        samples need from outside their range, by number of the range, and `numbering` the second model's ranges.
+        Returns such futures for the second model, one for each bundle of the first. `request` says what to compute.
         """
-        shared_numbering = self.submit(_identity, numbering)
+        shared_numbering = self.submit(_identity, numbering)  # a future: sent once, and made again if lost
         return [
             self.submit(
                 cluster.pass_bundle_to_second_model,
@@ -158,10 +158,11 @@ class DaskRun(cluster.ClusterRun):
     ) -> Iterable[Any]:
         """`task(pieces, argument)` for each bundle in `arguments`, as Dask tasks; the results come to this process.
 
-        `bundled_samples` are futures of samples by bundle (the ranges that one task finishes); `pieces` is what they
-        hold of the bundle, one list of (number of the range, its samples) per partition. `stage` is the title of the
-        progress bar.
+        `bundled_samples` are futures of (samples by bundle, sums of ranges), one per partition; a bundle is the ranges
+        that one task finishes. `pieces` is what they hold of it, one list of (number of the range, its samples) per
+        partition. `stage` is the title of the progress bar.
         """
+        # a result comes as one string of bytes, because Dask would send every small array in it as a message of its own
         futures = [
             self.submit(_call_and_pickle, task, self._pieces_of_bundle(bundled_samples, bundle), argument)
             for bundle, argument in arguments.items()
@@ -186,7 +187,8 @@ class DaskRun(cluster.ClusterRun):
     def _merge_futures(self, merge: Task, futures: Sequence[Any]) -> Any:
         """Merge results on the workers with `merge(list of results)`, a few at a time, and fetch the last one.
 
-        There must be at least one future; a single one is merged too, once.
+        There must be at least one future; a single one is merged too, once. `merge` takes its own results too: each
+        round merges those of the round before, until there is only one.
         """
         while True:
             batches = [
@@ -243,7 +245,7 @@ def on(client: Any) -> Callable[..., Evaluation]:
     Parameters
     ----------
     client
-        A `distributed.Client`, or the address of a scheduler.
+        A `distributed.Client`, or the address of a scheduler; None for the current client or a new local cluster.
 
     Returns
     -------

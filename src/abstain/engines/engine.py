@@ -88,7 +88,7 @@ class Engine:
         Parameters
         ----------
         function : str
-            Name of the public function, such as "aurc"; errors name it after the engine.
+            Name of the public function, such as "aurc"; in errors it follows that of the engine: "files.aurc".
         data
             What the engine reads: files or, by Dask and Spark, also a frame.
         arguments
@@ -96,18 +96,23 @@ class Engine:
         metric, **metric_options
             The metric, and options of it to check and set, such as `estimator`.
 
-        InputError for a target risk above 1 where all losses are 0/1.
+        Raises
+        ------
+        InputError
+            The target risk of `coverage_at_risk` is above 1, though all losses are 0/1.
         """
         full_name = f"{self.name}.{function}"
         columns, engine_options = self._separate_options(arguments)
+        # the same metric with these options; raises for an unknown option or value
         metric = metric.with_checked_options(full_name, metric_options)
         # An area without error bar is found by sorting and adding up alone. A `PointMetric`, such as the risk at a
         # coverage, is read from its interval, so its error bar is computed too.
         request = make_request([metric], estimate_only=not isinstance(metric, PointMetric))
         fields = parse_one_pair(full_name, columns)
+        # by group; without a column of groups all samples are the group None
         answers = self.answer(full_name, data, fields, request, **engine_options)
         is_zero_one = all(answer.totals.zero_one for answer in answers.values())
-        # such as `coverage_at_risk`: for 0/1 losses a target risk above 1 is a mistake, perhaps a percentage
+        # True for `coverage_at_risk`: for 0/1 losses a target risk above 1 is a mistake, perhaps a percentage
         if metric.needs.risk_within_losses and is_zero_one:
             check_risk(full_name, metric.option_values["risk"])
         if not fields.group:
@@ -373,6 +378,7 @@ class Engine:
         >>> files.risk_at_coverage(predictions, coverage=0.5)  # two of three are accepted
         0.0
         """
+        # a metric's name may end in its option, which is checked there
         metric = by_name(f"risk_at_coverage@{coverage}")
         return self._estimate(function="risk_at_coverage", data=data, arguments=options, metric=metric)
 
@@ -400,6 +406,7 @@ class Engine:
         >>> files.coverage_at_risk(predictions, risk=0.2)  # two of three are accepted
         0.6666666666666666
         """
+        # a metric's name may end in its option, which is checked there
         metric = by_name(f"coverage_at_risk@{risk}")
         return self._estimate(function="coverage_at_risk", data=data, arguments=options, metric=metric)
 
@@ -414,7 +421,7 @@ class Engine:
             The data (a file, a folder, a glob or a list of files; Dask and Spark: also a frame), and the options that
             name its columns and the resources to use; `evaluate` lists them all.
         points : int
-            About how many; Dask and Spark take 200,000 over all groups.
+            About how many; Dask and Spark take at most 200,000 over all groups.
 
         Returns
         -------
@@ -429,6 +436,7 @@ class Engine:
         function = f"{self.name}.risk_coverage_curve"
         columns, engine_options = self._separate_options(options)
         fields = parse_one_pair(function, columns)
+        # no metric: the default evidence request has neither areas nor points
         request = EngineRequest(curve_points=int(points), with_thresholds=True)
         answers = self.answer(function, data, fields, request, **engine_options)
         if fields.group:
@@ -548,7 +556,8 @@ def _explain_missing_interval(entry: Entry, metric: Metric, answers: Mapping[Key
     """Give an entry without an interval the right reason, if the metric is compared with the best order of the losses.
 
     For losses other than 0/1 engines compute the value of such a metric but no standard error. Other entries are
-    returned unchanged, also those without a value, which have their reason already.
+    returned unchanged, also those without a value, which have their reason already. The keys of `answers` are the
+    names of score and loss, and the group (None without groups).
     """
     totals = answers[entry.score, entry.loss, entry.group].totals
     # losses of 0 and one number c are 0/1 losses in units of c

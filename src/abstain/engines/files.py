@@ -137,7 +137,7 @@ class Run:
         tell. Batches are samples by group. The survey of a model holds, for each group, the number of samples, a
         histogram of the confidences of some of them, and the range of the weights.
         """
-        self.weight_units = {}  # weights must be read as they are
+        self.weight_units = {}  # weights must be read as they are, so `self.batches` divides them by nothing
         surveys = [Survey(), Survey()] if two_models else [Survey()]
         rng = np.random.default_rng(0)
         sample_count = _ASSUMED_ROWS if self.sample_count is None else self.sample_count
@@ -149,6 +149,7 @@ class Run:
                     surveys[1].add({None: groups[None].second_model()}, stride=stride, rng=rng)
         if not surveys[0].sample_count:
             raise InputError(f"{self.function}: needs at least one sample, the files hold none.")
+        # both models have the weights of the samples
         finish.check_weights(self.function, self.fields, surveys[0], self.request)
         self.weight_units = surveys[0].weight_units(self.fields.repetitions)
         return surveys
@@ -163,20 +164,22 @@ class Run:
 
         Where many samples share few float32 values, counting them takes less than sorting them: such a window
         of values becomes a range of its own that is counted, unless `may_count` is False. The other ranges share the
-        memory that its counters leave. There are at most `ranges.MAX_COMPARED_CUTS` ranges more than the memory needs,
-        since up to so many thresholds are found by comparing a confidence with all of them.
+        memory that its counters leave. Large groups are cut into a few ranges even if memory would take fewer, because
+        sorting too many samples at once is slower; at most `ranges.MAX_COMPARED_CUTS`, up to which comparing a
+        confidence with all thresholds finds its range fast.
 
         Returns for each group where its ranges start (confidences, ascending) and which range is counted, if any.
         `survey` holds what the first pass found of each group: number of samples, histogram of confidences, weights.
         """
+        # by group where counting pays: first and last value of the window
         windows = self._choose_windows(survey) if may_count else {}
         counter_bytes = sum(bytes_between(*window) for window in windows.values())
-        samples_per_range = self.samples_per_range(survey, counter_bytes)
+        samples_per_range = self.samples_per_range(survey, reserved_bytes=counter_bytes)
 
         def cut_for_sorting(histogram: Histogram, sample_count: int) -> np.ndarray:
             """Where ranges start whose samples are sorted: as many as memory needs, or more where that is faster."""
-            faster_count = min(ranges.MAX_COMPARED_CUTS, sample_count // _SORTED_AT_ONCE)
-            return choose_cuts_that_fit(histogram, sample_count, samples_per_range, min_ranges=faster_count)
+            min_ranges = min(ranges.MAX_COMPARED_CUTS, sample_count // _SORTED_AT_ONCE)
+            return choose_cuts_that_fit(histogram, sample_count, samples_per_range, min_ranges)
 
         cuts_of_group: dict[Any, RangeCuts] = {}
         for group, sample_count in survey.sample_counts.items():
@@ -190,9 +193,9 @@ class Run:
             # the histogram counts some of the samples, each with mass 1
             sorted_samples = int(sample_count * not_counted.mass.sum() / histogram.mass.sum())
             starts = cut_for_sorting(not_counted, sorted_samples)
-            # the window becomes a range of its own, the one with the number `counted_number`
-            starts, counted_number = ranges.cut_at_window(starts, window)
-            cuts_of_group[group] = RangeCuts(starts, CountedRange(counted_number, window))
+            # the window becomes a range of its own; `place` counts the ranges of the group from the least confident
+            starts, place = ranges.cut_at_window(starts, window)
+            cuts_of_group[group] = RangeCuts(starts, CountedRange(place, window))
         return cuts_of_group
 
     def _choose_windows(self, survey: Survey) -> dict[Any, tuple[float, float]]:
@@ -224,11 +227,12 @@ class Run:
         A range is the samples of a group whose confidences lie between two thresholds; `cuts` says for each group where
         its ranges start and which of them is counted, if any. With a `key`, a hash of the files and the request,
         progress is saved after each file, and an interrupted pass with the same key goes on where it stopped, with its
-        own cuts instead of `cuts`. Saved arrays have the order of the groups in `cuts`. With a key no range may be
-        counted: counters are not saved. `spill` is the folder of intermediate data.
+        own cuts instead of `cuts`; None saves nothing. Saved arrays have the order of the groups in `cuts`. With a key
+        no range may be counted: counters are not saved. `spill` is the folder of intermediate data.
 
         A counted range has no file: memory holds the numbers of samples and of errors at each of its float32 values.
         """
+        # how far an interrupted run came; None if there was none, or nothing is to be saved
         progress = None if key is None else _load_progress(spill, key)
         # the sums of a range with one confidence are enough for its areas, but a comparison reads every sample again
         keep_tied_samples = self.request.compares_two_models
@@ -242,20 +246,21 @@ class Run:
                     keep_tied_samples=keep_tied_samples,
                 )
                 continue
-            # the cuts of the interrupted run: new ones would differ if this process had more or less memory
+            # of the interrupted run: where its ranges start, and the fields of `RangeSums` so far; new cuts would
+            # differ if this process had more or less memory
             starts, sums, low, high = progress.arrays[place]
             range_files = RangeFiles(spill, starts, counted_range=None, keep_tied_samples=keep_tied_samples)
             range_files.sums = RangeSums(sums, low, high)
             files_of_group[group] = range_files
         # files that were read whole before the interruption are skipped
         done_files = 0 if progress is None else progress.done_files
-        for number, file in enumerate(self.files):
-            if number >= done_files:
-                for groups in self.batches("partition", file):
-                    for group, columns in groups.items():
-                        files_of_group[group].add(columns)
+        for file in self.files[done_files:]:
+            for groups in self.batches("partition", file):
+                for group, columns in groups.items():
+                    files_of_group[group].add(columns)
+            done_files += 1
             if key is not None:
-                _save_progress(spill, key, number + 1, files_of_group)
+                _save_progress(spill, key, done_files, files_of_group)
         return files_of_group
 
     def execute(
@@ -283,9 +288,11 @@ class Run:
                 # depends on the memory that is free now, which grows as counters are freed
                 samples_per_range = self.samples_per_range(survey)
                 advance = partial(self.advance, "finish")
-                # the first result lists the stored ranges, which only a comparison of two models reads again
+                # `finish` also returns the stored ranges, which only a comparison of two models reads again
                 _, range_results = range_files.finish(samples_per_range, self.request, advance)
-                results[group] = (range_files.sums.totals(), range_results)
+                # read after `finish`, which adds counted samples to the sums
+                totals = range_files.sums.totals()
+                results[group] = (totals, range_results)
         return results
 
     def compare(self, pair: PairRequest, spill: Spill) -> Comparison:
@@ -311,23 +318,30 @@ class Run:
         # `self.request.compares_two_models` makes `partition` store the samples of all ranges
         first_files = self.partition(spill, first_cuts, key=None)[None]
         second_files = RangeFiles(spill, choose_starts(second_survey), keep_tied_samples=True)
-        stored, results = first_files.finish(samples_per_range, self.request, partial(self.advance, "first"))
+        # the ranges with samples and their results, most confident first
+        first_ranges, first_results = first_files.finish(
+            samples_per_range, self.request, partial(self.advance, "first")
+        )
         # the position of every range has the totals of the whole set
-        first_answer = Answer(stored[0].position.totals, self.request, results)
-        for columns, outside in self._samples_and_influences(first_files, stored, results, "move"):
+        first_answer = Answer(first_ranges[0].position.totals, self.request, first_results)
+        for columns, outside in self._samples_and_influences(
+            first_files, first_ranges, first_results, "move"
+        ):
             # the samples with loss and confidence of the second model, and their influence on the first area
             second_files.add(paired.pass_to_second_model(columns, outside, self.request))
-        stored, results = second_files.finish(
+        second_ranges, second_results = second_files.finish(
             samples_per_range, self.request, partial(self.advance, "second")
         )
-        second_answer = Answer(stored[0].position.totals, self.request, results)
+        second_answer = Answer(second_ranges[0].position.totals, self.request, second_results)
         comparison = PairComparison(pair, first_answer, second_answer)
         # derivatives, at the two areas, of the scale on which their difference is tested
         scale_derivatives = comparison.scale_derivatives
         # Over all samples, with a and b what a sample does to the first and the second area: sums of (a - b)^2, e^2 and
         # e^4, where e = scale_derivatives[0] a - scale_derivatives[1] b.
         difference_sums = np.zeros(3)
-        for columns, outside in self._samples_and_influences(second_files, stored, results, "joint"):
+        for columns, outside in self._samples_and_influences(
+            second_files, second_ranges, second_results, "joint"
+        ):
             difference_sums += paired.joint_sums(columns, outside, self.request, scale_derivatives)
         return comparison.compare(difference_sums)
 
@@ -347,6 +361,7 @@ class Run:
             if stored.is_tied:  # its samples come in pieces, so the mass and loss of all of them come along
                 mass_and_loss = stored.sums[:2]
                 outside = outside._replace(tie_sums=mass_and_loss)
+            # the samples have `extra` values too, as they were stored: those of the second model, or influences
             for columns in files.read(stored):
                 yield columns, outside
                 self.advance(stage, columns.sample_count)
@@ -512,9 +527,11 @@ def _compare(
     rows = _total_rows([read.describe_file(file) for file in files])
     has_ids = True  # the columns of one file belong together row by row without ids
     if other is not None:
+        # False where neither side has a column of ids
         has_ids = check_same_ids(path, other, {} if ids is None else {"ids": ids})
         if pair.first.weight is not None:
             check_same_weights(path, other, pair.first.weight)
+        # the files of both sides are read row by row together, as if they were one
         files = [(files, find_files(function, other))]
 
     def read_batches(file: Any) -> Iterator[Groups]:
@@ -570,13 +587,14 @@ def _column_types(contents: Sequence[Contents], fields: Fields) -> ColumnTypes:
 
 
 def _survey_some_parts(load: Loader, files: list[str], rows: int, types: ColumnTypes) -> Survey:
-    """A survey of about sixteen parts of the files, for many samples without groups or weights.
+    """A survey of about sixteen parts of the files, for many samples with 0/1 losses, without groups or weights.
 
-    `rows`, the number of samples in all files, and `types` come from the heads of the files and replace what the parts
-    alone would tell. Ranges that turn out too large are cut again later. `load` reads files or frames as checked
-    columns by group, and there is only the group None.
+    `rows`, the number of samples in all files, and `types`, from the heads of the files, say of all samples what the
+    parts alone cannot: their number, and whether any confidence needs a float64. Ranges that turn out too large are cut
+    again later. `load` reads files or frames as checked columns by group, and there is only the group None.
     """
     all_parts = read.file_parts(files, read.BATCH)
+    # evenly spaced among all parts
     parts = all_parts[:: max(1, len(all_parts) // _SURVEYED_PARTS)]
     survey = Survey()
     rng = np.random.default_rng(0)
@@ -599,15 +617,16 @@ def _answer_in_memory(run: Run) -> Answer:
 
     Raises InputError if there is no sample, or if the weights do not suit the request. Relative weights are divided by
     their unit (the weight itself if all are equal, otherwise the power of two that brings the largest into [1, 2));
-    repetitions are not.
+    repetitions are not. `run.sample_count`, the number of samples in all files, must be known.
 
     The oracle is the best possible order of the samples: by loss, smallest first. Its area is read from the samples in
     that order if the request needs it and there is no closed form, which there is for losses of 0 and 1 with whole
     weights.
     """
+    assert run.sample_count is not None
     request = run.request
     batches = (groups[None] for file in run.files for groups in run.read(file))
-    columns = ranges.collect_columns(batches, run.sample_count or 0)
+    columns = ranges.collect_columns(batches, run.sample_count)
     if not columns.sample_count:
         raise InputError(f"{run.function}: needs at least one sample, the files hold none.")
     if columns.weight is not None:
@@ -617,6 +636,7 @@ def _answer_in_memory(run: Run) -> Answer:
         weight_unit = survey.weight_units(run.fields.repetitions)[None]  # of the group None: all samples
         columns = columns.in_units(weight_unit)
     loss, _, weight = columns.samples
+    # the oracle may need all totals; with weights, the mass is not the number of samples
     if request.is_area_without_error_bar and not request.needs_oracle and weight is None:
         # an area without error bar reads only the count, the mass and the loss, so the passes for the other totals are
         # skipped; and `zero_one` has no effect there
@@ -630,6 +650,7 @@ def _answer_in_memory(run: Run) -> Answer:
         )
     else:
         totals = totals_from_samples(loss, weight, loss.dtype == bool)
+    # nothing lies above the only range
     position = RangePosition(mass_above=0.0, loss_above=0.0, totals=totals)
     oracle_results: tuple[RangeResult, ...] = ()
     # None where the area of the oracle is not needed or has the closed form

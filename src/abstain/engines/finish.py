@@ -212,7 +212,7 @@ class RangePosition(NamedTuple):
     loss_above: float
     totals: Totals
 
-    def count_from_top(self, rows: Rows) -> Rows:
+    def add_sums_above(self, rows: Rows) -> Rows:
         """Turn sums that start at the top of the range into sums that start at the top of the whole set.
 
         Accepted mass and loss of each row then include everything above the range, and `total_mass` is that of the
@@ -270,12 +270,11 @@ def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRe
 
     A range is the samples whose confidences lie between two thresholds; `position` holds the sums above it.
 
-    - the pass for the oracle: rows are equal losses, ordered by loss;
+    - the pass for the oracle: rows are equal losses, ordered by loss, whatever the confidences;
     - an area without error bar: rows are sorted and added up, without squares and fourth powers;
-    - a curve with thresholds: one piece, so that the labels of all rows (confidence and count) fit the rows of the
-      only table;
-    - 0/1 losses without weights: sorted as packed integers;
-    - otherwise: an argsort of the confidences, then pieces that stay in cache.
+    - 0/1 losses without weights and without thresholds: sorted as packed integers, then pieces that stay in cache;
+    - otherwise: an argsort of the confidences, then such pieces, or a single one for a curve with thresholds: the
+      labels of its rows (confidence and number of samples) must fit the rows of the only table.
 
     `columns` holds the samples as vectors of one length. `request` says what to compute: the estimators and rules for
     ties (its evidence requests), points of the curve, and the kind of pass. The oracle is the best possible order of
@@ -299,17 +298,20 @@ def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRe
             MomentTable(rows, squared_weight_moments=(), known_fourth_power_moments=()) for rows in pieces
         )
         return _add_up_tables(tables_without_powers, position, request)
+    # at least `_PIECE_SAMPLES` in a piece, and at most `_MAX_PIECES` pieces
     piece_size = max(_PIECE_SAMPLES, -(-columns.sample_count // _MAX_PIECES))
-    if request.with_thresholds:
-        piece_size = columns.sample_count
-    elif zero_one and weight is None:
+    if zero_one and weight is None and not request.with_thresholds:
         sorted_tables = iterate_tables(read_by_confidence(loss, confidence, None), zero_one, piece_size)
         return _add_up_tables(sorted_tables, position, request)
+    # indices of the samples, most confident first, and for each distinct confidence how many samples have at least it
     ranking = rank_confidences(confidence)
     labels: RowLabels | None = None
     if request.with_thresholds:
-        row_confidence = confidence[ranking.order[ranking.row_stops - 1]]
-        labels = RowLabels(row_confidence, np.diff(ranking.row_stops, prepend=0))
+        piece_size = columns.sample_count
+        index_of_last_sample = ranking.order[ranking.row_stops - 1]
+        labels = RowLabels(
+            confidence=confidence[index_of_last_sample], sample_count=np.diff(ranking.row_stops, prepend=0)
+        )
     return _add_up_tables(
         tables_along_ranking(ranking, loss, weight, zero_one, piece_size), position, request, labels
     )
@@ -327,9 +329,10 @@ def finish_tie(
     of this one.
 
     The oracle is the best possible order of the samples: by loss, smallest first. In its pass a tie means equal losses,
-    and its samples are accepted one by one. For relative weights the area is then recomputed so. The other field of a
-    result in that pass, `accepted_loss_area`, is the same either way.
+    and its samples are accepted one by one. For relative weights, which `_add_up_tables` accepts together, the area is
+    recomputed so. The other field of a result in that pass, `accepted_loss_area`, is the same either way.
     """
+    # each sum as an array of one entry, for a table of one row
     mass, loss, *powers = (sums[place : place + 1] for place in range(COUNT))
     table = table_from_sums(Rows.accumulate(mass, loss), powers, position.totals.zero_one)
     labels = RowLabels(np.asarray([confidence]), sample_count=sums[COUNT : COUNT + 1])
@@ -341,7 +344,7 @@ def finish_tie(
     # sum of w^2 over sum of w: if all samples had this weight, the area of the tie would be exact or nearly so
     squared_weight_sum = powers[0]
     typical_weight = float(squared_weight_sum[0] / mass[0])
-    row = position.count_from_top(table.rows)
+    row = position.add_sums_above(table.rows)
     areas = [
         _area_one_by_one(row, typical_weight, evidence_request.estimator)
         for evidence_request in request.evidence_requests
@@ -356,8 +359,9 @@ def finish_counted(tally: Tally, position: RangePosition, request: EngineRequest
     most confident down. One result for each section with samples, in that order; sections are finished in threads.
     `position` holds the mass and loss above the range, and the totals of the whole set; `request` says what to compute.
     """
-    # by section, from the most confident down: numbers of samples and of errors
+    # by section, from the most confident down: numbers of samples (their mass) and of errors (their loss)
     mass, error_count = tally.totals().T
+    # strictly above each section
     mass_above = position.mass_above + np.cumsum(mass) - mass
     loss_above = position.loss_above + np.cumsum(error_count) - error_count
 
@@ -375,8 +379,10 @@ def finish_counted(tally: Tally, position: RangePosition, request: EngineRequest
             )
         return result
 
+    section_numbers = np.flatnonzero(mass).tolist()  # of those with samples
     with ThreadPoolExecutor(sorting.thread_count()) as pool:
-        return list(pool.map(finish_section, np.flatnonzero(mass).tolist()))
+        # `map` returns results in the order of the sections, whichever is finished first
+        return list(pool.map(finish_section, section_numbers))
 
 
 def _block_of_tie(sums: np.ndarray, confidence: float) -> Blocks:
@@ -385,6 +391,7 @@ def _block_of_tie(sums: np.ndarray, confidence: float) -> Blocks:
     `sums` is a vector in the order of `ranges.SUMS`: ten sums of w^p l^j, then from COUNT on the number of samples and
     the number of losses other than 0 and 1 (`graded`). `w2ll` is the sum of w^2 l^2, and so on.
     """
+    # arrays of one entry; `fourths` are the sums of w^4 l^j for j = 0 ... 4
     mass, loss_sum, w2, w2l, w2ll, *fourths = (sums[place : place + 1] for place in range(COUNT))
     return Blocks(
         confidence=np.asarray([confidence]),
@@ -475,7 +482,7 @@ def _add_up_tables(
     curves = []
     accepted_mass = 0.0
     for table in tables:
-        rows = position.count_from_top(table.rows)
+        rows = position.add_sums_above(table.rows)
         shifted_table = replace(table, rows=rows)
         for evidence_request, request_parts in zip(request.evidence_requests, parts):
             request_parts.append(evidence.summarise_part(shifted_table, position.totals, evidence_request))
@@ -521,18 +528,21 @@ def _add_up_areas(
     `tables` hold the rows of the range, most confident first, summed from the top of the range. In the oracle's pass
     (`request.is_oracle_pass`) rows are equal losses, smallest loss first. Their samples are accepted one by one
     (ties="expected") if the weights are counts, otherwise together. `accepted_loss_area`, the area behind the rejection
-    ratio, is only added up in that pass. `position` holds the mass and loss above the range, and the totals of the
-    whole set. An evidence request is one estimator and rule for ties; there is one area for each.
+    ratio, is only added up in that pass, otherwise 0. `position` holds the mass and loss above the range, and the
+    totals of the whole set. An evidence request is one estimator and rule for ties; there is one area for each.
     """
     oracle_ties = "expected" if position.totals.has_whole_weights else "threshold"
+    # by evidence request, one item per table: its share of (total mass) * (area)
     terms: list[list[float]] = [[] for _ in request.evidence_requests]
     accepted_loss_areas = []
     for table in tables:
-        rows = position.count_from_top(table.rows)
+        # accepted mass and loss now include those above the range
+        rows = position.add_sums_above(table.rows)
         for evidence_request, request_terms in zip(request.evidence_requests, terms):
             ties = oracle_ties if request.is_oracle_pass else evidence_request.ties
+            # one term per row: its mass times the risk there, or as the estimator has it
             request_terms.append(float(np.sum(area_terms(rows, evidence_request.estimator, ties))))
-        if request.needs_oracle and request.is_oracle_pass:
+        if request.is_oracle_pass:
             accepted_loss_areas.append(float(curve_points.accepted_loss_area(rows)))
     return RangeResult(
         mass_times_areas=tuple(map(math.fsum, terms)), accepted_loss_area=math.fsum(accepted_loss_areas)
@@ -552,7 +562,7 @@ def _measure_points(whole: Evidence, level: float) -> dict[PointKey, Interval]:
     for definition in METRICS.values():
         if not isinstance(definition, PointMetric) or (definition.needs.both_kinds and not has_both_kinds):
             continue
-        # the requested coverages, risks or TPRs, whichever this metric has as its option
+        # the requested coverages, risks or TPRs, whichever this metric has as its option ("coverage", "risk" or "tpr")
         for cut in whole.request.cuts(definition.cut_at):
             metric = definition.with_options(**{definition.cut_at: cut})
             intervals[metric.name, cut] = evidence.estimate_interval(metric, whole, level=level)
@@ -563,16 +573,20 @@ def _select_curve_points(rows: Rows, request: EngineRequest, labels: RowLabels |
     """Pick the first row at or beyond each of `request.curve_points` evenly spaced coverages.
 
     `rows` are those of a range, most confident first, with sums that start at the top of the whole set; `labels` are
-    the confidence and the number of samples of each, needed where the curve has thresholds. The first row of the whole
-    set and coverage 1 are always picked. Returns an array with one column per picked row: accepted mass, accepted loss
-    and, with thresholds, the row's confidence and the number of samples accepted within the range.
+    the confidence and the number of samples of each, which a curve with thresholds needs and others ignore. The first
+    row of the whole set and coverage 1 are always picked. Returns an array with one column per picked row: accepted
+    mass, accepted loss and, with thresholds, the row's confidence and the number of samples accepted within the range.
     """
     total_mass = float(rows.total_mass[0])
-    step = total_mass / request.curve_points
+    mass_per_point = total_mass / request.curve_points
     mass_above = float(rows.accepted_mass[0] - rows.mass[0])
-    is_selected = np.diff(np.floor(rows.accepted_mass / step), prepend=math.floor(mass_above / step)) > 0
+    # a row is picked if its accepted mass passes one more of the evenly spaced masses
+    points_passed = np.floor(rows.accepted_mass / mass_per_point)
+    is_selected = np.diff(points_passed, prepend=math.floor(mass_above / mass_per_point)) > 0
+    # nothing lies above the range: it holds the first row of the whole set
     if mass_above <= SUM_ROUNDING * total_mass:
         is_selected[0] = True
+    # True up to rounding: the last row accepts the whole set
     if curve_points.reaches(rows.accepted_mass[-1] / total_mass, 1.0):
         is_selected[-1] = True
     columns = [rows.accepted_mass, rows.accepted_loss]
@@ -622,6 +636,7 @@ class Answer:
         all_evidence = []
         for index, evidence_request in enumerate(self.request.evidence_requests):
             parts = [part for result in self.results for part in result.evidence_parts[index]]
+            # None where the best order has a closed form, or no metric is compared with it
             best_area = self._area(index, self.oracle_results) if self.oracle_results else None
             all_evidence.append(evidence.merge_parts(parts, self.totals, evidence_request, best_area))
         return tuple(all_evidence)
@@ -652,25 +667,25 @@ class Answer:
         samples themselves.
 
         `results` are those of all ranges, most confident first; `oracle_results` those of ranges of losses, smallest
-        losses first, empty where the best order has a closed form.
-
-        The ranges have added up two kinds of areas: that under the risk-coverage curve, once for each evidence request
-        (an estimator and a rule for ties, with the metrics that have these), and `AcceptedLossArea`, which the
-        rejection ratio is made of. Points of the curve and metrics of other areas, such as AUROC, are read from their
-        interval.
+        losses first, empty where the best order has a closed form. In both, the ranges have added up two kinds of
+        areas: that under the risk-coverage curve, once for each evidence request (an estimator and a rule for ties,
+        with the metrics that have these), and `AcceptedLossArea`, which the rejection ratio is made of. Points of the
+        curve and metrics of other areas, such as AUROC, are read from their interval.
         """
         totals = self.totals
         if totals.sample_count < 2 and isinstance(metric, PointMetric):
-            # one sample has no interval to read the estimate from: at any coverage all of it is accepted, and at a
-            # risk the coverage is 1 or 0
+            # One sample has no interval to read the estimate from: at any coverage all of it is accepted, and at a
+            # risk the coverage is 1 or 0. Engines have no function for a single point at a TPR.
             return totals.risk if metric.cut_at == "coverage" else float(totals.risk <= metric.cut)
         index = self.request.index_of_evidence_request(metric)  # of the metric's evidence request
         is_of_curve = metric.area == curve_area_of(self.request.evidence_requests[index])
         if not (is_of_curve or metric.needs.order_by_loss):
             return self.interval(metric).estimate
         area = self._area(index, self.results)
-        best = None
+        # None where the metric is not compared with the oracle
+        best: BestArea | None = None
         if metric.needs.order_by_loss:
+            # `oracle_results` have it for losses other than 0/1, for which alone this metric is computed here
             if metric.area == AcceptedLossArea():
                 area = math.fsum(result.accepted_loss_area for result in self.results)
                 best = BestArea(math.fsum(result.accepted_loss_area for result in self.oracle_results))
@@ -689,18 +704,22 @@ class Answer:
         `area` is the area of the actual curve, `index` the number of the evidence request: the estimator and rule for
         ties of the metric. For 0/1 losses whose weights are whole numbers the best area follows from the totals;
         `oracle_results`, those of the pass in the order of the losses, may then be empty; in all other cases they are
-        there. None if the metric does not read this area.
+        there. None, for 0/1 losses only, if the metric does not read this area.
         """
         totals = self.totals
+        # the sum of weighted 0/1 losses is the mass of the errors
         if totals.zero_one and totals.has_whole_weights:
-            return metric.best_area_for_zero_one(totals.total_mass, totals.loss_sum)
+            return metric.best_area_for_zero_one(totals.total_mass, error_mass=totals.loss_sum)
         best_area = self._area(index, self.oracle_results)
         # metrics that do not read the area, such as the oracle AURC, are about the order by loss itself
         if metric.reads_area:
             # with relative weights the order by loss is not always the very best: the actual order may be better
             best_area = min(best_area, area)
         if totals.zero_one:
-            return metric.best_area_for_zero_one(totals.total_mass, totals.loss_sum, known_area=best_area)
+            # weights are fractions, so the two masses do not determine the area
+            return metric.best_area_for_zero_one(
+                totals.total_mass, error_mass=totals.loss_sum, known_area=best_area
+            )
         return BestArea(best_area)
 
     def interval(self, metric: Metric) -> Interval:
@@ -716,13 +735,15 @@ class Answer:
 
         There are three kinds. A metric that needs the whole table of distinct confidences is computed from `table`. A
         metric that is compared with the oracle of losses other than 0/1 gets its estimate without an error bar, which
-        engines do not know there. A point of the curve is looked up among the intervals that ranges computed. The
-        oracle is the best possible order of the samples: by loss, smallest first.
+        engines do not know there. A point of the curve is looked up by its name and cut (NaN for other metrics) among
+        the intervals that ranges computed. The oracle is the best possible order of the samples: by loss, smallest
+        first.
         """
         if not _adds_up_over_ranges(metric):
             whole = evidence.gather_evidence([self.table], self.totals, request_for([metric]))
             return evidence.estimate_interval(metric, whole, level=self.request.level)
-        has_zero_one_losses = self.totals.in_error_units().zero_one  # in units of an error: 0 or one number
+        # also losses that are 0 or one number c, which are 0/1 losses in units of c
+        has_zero_one_losses = self.totals.in_error_units().zero_one
         if metric.needs.order_by_loss and not has_zero_one_losses:
             value = self.value(metric)
             # tables show a number with a standard error of 0 without limits, so that the method is not read

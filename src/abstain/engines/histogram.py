@@ -131,6 +131,7 @@ def _coarsen(table: Histogram, excess: int) -> Histogram:
     holds bins of the confidence axis, least confident first, with the mass and loss of each.
     """
     high = np.maximum(table.high[1:], table.high[:-1])
+    # of each pair: the length of the differing bits of its two ends
     height = tree_height(bits_of(table.low[:-1]), bits_of(high)).astype(np.int64)
     beyond_tree = [1 << 20]  # higher than any two floats meet: the first and last bin have no outer neighbour
     height_of_previous = np.concatenate([beyond_tree, height[:-1]])
@@ -140,6 +141,7 @@ def _coarsen(table: Histogram, excess: int) -> Histogram:
     cost = _joining_cost(table)[pairs]
     count = min(excess, max(1, len(pairs) // 2))
     joined_pairs = pairs[np.argpartition(cost, count - 1)[:count]]
+    # the second bin of a joined pair no longer starts a bin
     is_start = np.ones(len(table), dtype=bool)
     is_start[joined_pairs + 1] = False
     return _join_runs(table, np.flatnonzero(is_start))
@@ -242,7 +244,7 @@ def as_bins(table: Histogram, largest_loss: float | None, has_whole_mass: bool) 
     `has_whole_mass` says that masses are counts of samples.
     """
     mass_above, loss_above, overlapping_mass, overlapping_loss = find_overlaps(table)
-    largest = largest_loss or 1.0
+    largest = largest_loss or 1.0  # also 1 if all losses are 0: then any number will do
     # the overlapping loss as samples of the largest loss, and the samples that then have none
     worst_count = overlapping_loss / largest
     lossless_count = np.maximum(overlapping_mass - worst_count, 0.0)
@@ -253,7 +255,7 @@ def as_bins(table: Histogram, largest_loss: float | None, has_whole_mass: bool) 
     return confidence_bins.Bins(
         mass=table.mass,
         loss=table.loss,
-        is_tie=table.low >= table.high,
+        is_tie=table.low == table.high,
         mass_above_best=mass_above + lossless_count,
         loss_above_best=loss_above,
         mass_above_worst=mass_above + worst_count,
@@ -277,8 +279,7 @@ def histogram_of(
         packing = sorting.Packing(confidence)
         if packing.fits(payload_bits=1):  # there is one bit left beside the confidence, for the loss
             return _histogram_of_zero_one(packing, loss, max_bins)
-    # reversed: least confident first
-    order = sorting.argsort_descending(confidence)[::-1]
+    order = sorting.argsort_descending(confidence)[::-1]  # least confident first
     ascending = confidence[order].astype(np.float64, copy=False)
     l = loss[order].astype(np.float64)
     w = np.ones_like(l) if weight is None else weight[order].astype(np.float64)
@@ -293,9 +294,7 @@ def _histogram_of_zero_one(packing: sorting.Packing, loss: np.ndarray, max_bins:
 
     `packing` turns confidences into integer keys that ascend as confidences descend, 0 for the largest. One bin
     per distinct confidence if there are at most `max_bins`, otherwise about that many with about equally many
-    samples. These are not cut at the quantiles themselves but at the numbers between them with the most trailing zero
-    bits, so that histograms of similar data are cut at the same numbers. Only the keys at the quantiles and at the ends
-    of bins are turned back into confidences.
+    samples. Only the keys at the quantiles and at the ends of bins are turned back into confidences.
     """
     loss_bits = loss.view(np.uint8) if loss.dtype == bool else loss
     packed = packing.pack(
@@ -303,28 +302,41 @@ def _histogram_of_zero_one(packing: sorting.Packing, loss: np.ndarray, max_bins:
     )
     keys = sorting.sort_in_place(packed)
     errors = keys & keys.dtype.type(1)
-    keys >>= keys.dtype.type(1)  # 0 is the largest confidence
-    starts = _run_starts(keys, max_bins)  # None if there are more distinct keys than `max_bins`
+    keys >>= keys.dtype.type(1)  # without the loss
+    # index of the first sample of each bin, most confident bin first; None for more than `max_bins` distinct keys
+    starts = _run_starts(keys, max_bins)
     if starts is None:
-        quantiles = packing.unpack(keys[_quantile_places(len(keys), max_bins)])
-        # ascending thresholds in float64; rounded up to the type of the confidences they divide these alike
-        thresholds = _cuts_between(quantiles[::-1])
-        cuts = rounded_up(thresholds, quantiles.dtype).astype(quantiles.dtype)
-        # as this packing writes them; adding 0 turns -0 into +0
-        cut_bits = sorting.ascending_bits(cuts + 0.0, packing.has_negative).astype(np.uint64)
-        largest_bits = np.uint64(packing.largest_bits)  # beyond 2^63 where confidences have both signs
-        # where many samples have the largest confidence, there is a cut at the next number, above all confidences
-        cut_bits = cut_bits[cut_bits <= largest_bits]
-        cut_keys = (largest_bits - cut_bits).astype(keys.dtype)
-        # keys up to that of a cut are confidences of at least the cut; the next bin, of smaller ones, starts after them
-        starts = np.unique(np.append(np.searchsorted(keys, cut_keys, "right"), 0))
-        starts = starts[starts < len(keys)]
+        starts = _starts_near_quantiles(packing, keys, max_bins)
     mass = np.diff(np.append(starts, len(keys))).astype(np.float64)
-    error_count = np.add.reduceat(errors, starts).astype(np.float64)  # fewer than 2^32 at a time
+    # summed in the type of the keys, at least 32 bits: no more samples than that can count are sorted at a time
+    error_count = np.add.reduceat(errors, starts).astype(np.float64)
     ends = np.append(starts[1:], len(keys)) - 1
     high = packing.unpack(keys[starts]).astype(np.float64)
     low = packing.unpack(keys[ends]).astype(np.float64)
+    # reversed: least confident first
     return Histogram(low[::-1], high[::-1], np.stack([mass, error_count])[:, ::-1])
+
+
+def _starts_near_quantiles(packing: sorting.Packing, keys: np.ndarray, max_bins: int) -> np.ndarray:
+    """Index of the first key of each of about `max_bins` bins with about equally many samples, ascending from 0.
+
+    `keys` are those that `packing` makes of confidences, sorted: 0 for the largest confidence, more for smaller ones.
+    Bins are not cut at the quantiles themselves but at the numbers between them with the most trailing zero bits, so
+    that histograms of similar data are cut at the same numbers.
+    """
+    quantiles = packing.unpack(keys[_quantile_places(len(keys), max_bins)])  # confidences, descending
+    # ascending thresholds in float64; rounded up to the type of the confidences they divide these alike
+    thresholds = _cuts_between(quantiles[::-1])
+    cuts = rounded_up(thresholds, quantiles.dtype).astype(quantiles.dtype)
+    # as this packing writes them; adding 0 turns -0 into +0
+    cut_bits = sorting.ascending_bits(cuts + 0.0, packing.has_negative).astype(np.uint64)
+    largest_bits = np.uint64(packing.largest_bits)  # beyond 2^63 where confidences have both signs
+    # where many samples have the largest confidence, there is a cut at the next number, above all confidences
+    cut_bits = cut_bits[cut_bits <= largest_bits]
+    cut_keys = (largest_bits - cut_bits).astype(keys.dtype)
+    # keys up to that of a cut are confidences of at least the cut; the next bin, of smaller ones, starts after them
+    starts = np.unique(np.append(np.searchsorted(keys, cut_keys, "right"), 0))
+    return np.asarray(starts[starts < len(keys)])
 
 
 def _quantile_places(n: int, count: int) -> np.ndarray:
@@ -353,7 +365,7 @@ def _bin_starts(ascending: np.ndarray, max_bins: int) -> np.ndarray:
 
 
 def _cuts_between(quantiles: np.ndarray) -> np.ndarray:
-    """Ascending thresholds between ascending quantiles; a bin starts at each threshold.
+    """Ascending thresholds between ascending quantiles (finite floats); a bin starts at each threshold.
 
     A value that fills several quantiles (a heavy tie) gets a bin of its own: one starts at it, the next at the next
     float64. Between two different quantiles the threshold is the number with the most trailing zero bits, so that
@@ -365,7 +377,8 @@ def _cuts_between(quantiles: np.ndarray) -> np.ndarray:
     is_different = lower != upper
     simplest = simplest_between(lower[is_different], upper[is_different])
     repeated = np.unique(lower[~is_different])
-    return float_of(np.unique(np.concatenate([simplest, repeated, repeated + np.uint64(1)])))
+    next_float = repeated + np.uint64(1)  # bits of floats have the order of the floats
+    return float_of(np.unique(np.concatenate([simplest, repeated, next_float])))
 
 
 def rounded_up(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -402,6 +415,7 @@ def histogram_of_tensor(loss: Array, confidence: Array, weight: Array | None, ma
     ends = torch.cat([starts[1:], torch.full_like(starts[:1], n)])
     bin_of_sample = torch.repeat_interleave(torch.arange(len(starts), device=ascending.device), ends - starts)
     columns = torch.stack([w, w * l, w * w, w * w * l, w * w * l * l])
+    # rows: sums of w, w l, w^2, w^2 l and w^2 l^2 by bin
     sums = torch.zeros(5, len(starts), dtype=torch.float64, device=ascending.device)
     sums.index_add_(1, bin_of_sample, columns)
     is_unweighted_zero_one = weight is None and bool(torch.all(l * l == l))

@@ -72,12 +72,13 @@ def range_influences(
     area_sums = [part.area_sums[area] for parts in parts_of_ranges for part in parts]
     # by part: what a sample in it does to the rows of the parts below is `constant + slope * loss`
     constants, slopes = effects_of_other_parts(stack_parts(area_sums))
-    # A range may have several parts. The constant and slope of the last one are what lies below the whole range; what
-    # its own parts add to each other is computed from the samples, in `influence_on_area`.
+    # A range may have several parts, at least one. The constant and slope of the last one are what lies below the whole
+    # range; what its own parts add to each other is computed from the samples, in `influence_on_area`.
     index_of_last_part = np.cumsum([len(parts) for parts in parts_of_ranges]) - 1
     # These sums count losses in units of an error, the samples have them in the user's units. A constant is a loss and
     # is converted; a slope multiplies the sample's own loss and is not.
     totals = positions[0].totals  # of the whole data set, the same in every position
+    # what one error costs in the user's units: c where all losses are 0 or c, otherwise 1
     error_size = totals.in_error_units().error_size
     return [
         RangeInfluence(position, error_size * float(constants[last]), float(slopes[last]))
@@ -104,12 +105,14 @@ def influence_on_area(columns: Columns, outside: RangeInfluence, request: Engine
         mass = np.bincount(place_of_sample, weight, len(distinct))
         loss_sum = np.bincount(place_of_sample, weight * loss, len(distinct))
     else:
+        # one row; `tie_sums` is (mass, loss), and slices make arrays of one entry
         place_of_sample = np.zeros(len(loss), dtype=np.int64)
         mass = outside.tie_sums[:1]
         loss_sum = outside.tie_sums[1:2]
-    # distinct confidences ascend up to here; `rows_from_blocks` reverses them, since rows are most confident first
-    rows = outside.position.count_from_top(rows_from_blocks(mass, loss_sum))
-    row = len(mass) - 1 - place_of_sample
+    # distinct confidences ascend up to here; `rows_from_blocks` reverses them, since rows are most confident first.
+    # Their accepted mass and loss then include those of the ranges above.
+    rows = outside.position.add_sums_above(rows_from_blocks(mass, loss_sum))
+    row = len(mass) - 1 - place_of_sample  # of each sample, its row in `rows`
     # by row of this range: what a sample there does to the area is `constant + slope * loss`
     derivative = curve_area_of(request.evidence_requests[0]).derivative(rows)
     # the first terms are what the sample does to the rows of its own range
@@ -136,9 +139,9 @@ def joint_sums(
     `outside` (what the second influences need from other ranges) and `request` are those of the second model.
     """
     assert columns.extra is not None  # `pass_to_second_model` attached the first influences
-    weight = (1.0 if columns.weight is None else columns.weight) / outside.position.totals.total_mass
-    a = weight * columns.extra[0]
-    b = weight * influence_on_area(columns, outside, request)
+    weight_share = (1.0 if columns.weight is None else columns.weight) / outside.position.totals.total_mass
+    a = weight_share * columns.extra[0]
+    b = weight_share * influence_on_area(columns, outside, request)
     e = scale_derivatives[0] * a - scale_derivatives[1] * b
     return np.asarray([np.sum((a - b) ** 2), np.sum(e**2), np.sum(e**4)])
 
@@ -153,7 +156,7 @@ class PairComparison:
         """Find the scale of the test, and its derivatives (`scale_derivatives`) at the areas of the two answers.
 
         `pair` names the columns and the metric of both models. The scale is "log", "logit" or, for plain numbers,
-        "normal".
+        "normal". An answer has the totals and the area of one model, from which `self.models` has estimate and spread.
         """
         self.pair = pair
         self.answers = (first, second)
@@ -162,6 +165,7 @@ class PairComparison:
         has_negative_loss = first.totals.has_negative_loss or second.totals.has_negative_loss
         # the scale of the metric, which the test uses where both areas lie inside its range
         self.scale = pair.metric.scale_for(zero_one, has_negative_loss)
+        # shape (2,), the area of each model: the values that the test compares
         estimates = less_biased_estimates(self.models)
         # An area may lie outside the range, such as 0 for the logarithm. The test then takes plain numbers:
         # `compare_models`, which gets `self.scale`, decides so by the same rule.
@@ -187,10 +191,10 @@ class PairComparison:
             for title, model, answer in zip(self.pair.titles, self.models, self.answers)
         ]
         variance_of_difference, variance_on_scale, sum_of_e4 = sums
-        # one entry per pair of models, and there is one pair
+        # arrays with one entry per pair of models, and there is one pair
         joint = DifferenceSums(
             variance_on_scale=np.asarray([variance_on_scale]),
-            # the sum over samples of (e^2 - its mean)^2
+            # the sum over samples of (e^2 - its mean)^2; the mean of e^2 is `variance_on_scale / n`
             variance_of_variance_on_scale=np.asarray([sum_of_e4 - variance_on_scale**2 / n]),
             standard_error=np.sqrt(np.asarray([variance_of_difference])),
             unit_count=n,

@@ -125,19 +125,19 @@ def in_units(groups: Groups, units: Mapping[Any, float]) -> Groups:
     return {group: columns.in_units(units.get(group, 1.0)) for group, columns in groups.items()}
 
 
-def collect_columns(parts: Iterable[Columns], rows: int) -> Columns:
+def collect_columns(parts: Iterable[Columns], sample_count: int) -> Columns:
     """The samples of all parts in their order, copied into place as they come, so that memory holds them once.
 
-    `rows` is the number of samples at most; fewer may come, since samples of weight zero are dropped. The columns are
-    vectors (loss, confidence, weight) and `extra`, further values with the samples along its last axis. A column widens
-    its type when a part needs it, such as losses that were booleans so far. Columns that are None in the first part (no
-    weights, no `extra`) must be None in all. Without parts the result is empty, with boolean losses.
+    `sample_count` is that of all parts at most; fewer may come, since samples of weight zero are dropped. The columns
+    are vectors (loss, confidence, weight) and `extra`, further values with the samples along its last axis. A column
+    widens its type when a part needs it, such as losses that were booleans so far. Columns that are None in the first
+    part (no weights, no `extra`) must be None in all. Without parts the result is empty, with boolean losses.
     """
     whole: Columns | None = None
     filled = 0  # samples copied so far; memory beyond them is not initialised
     for part in parts:
         if whole is None:
-            whole = _allocate_like(part, rows)
+            whole = _allocate_like(part, sample_count)
         for name, values in part._asdict().items():
             column = getattr(whole, name)
             if column is None or values is None:
@@ -251,14 +251,16 @@ def _sum_ranges(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> Rang
     result.sums[COUNT] = sizes
     # `reduceat` takes the first sample of each range and sums up to the next one, so empty ranges are left out
     has_samples = sizes > 0
-    first = starts[has_samples]
-    ends = first + sizes[has_samples]
-    result.low[has_samples] = np.minimum.reduceat(columns.confidence, first)
-    result.high[has_samples] = np.maximum.reduceat(columns.confidence, first)
+    filled_starts = starts[has_samples]
+    filled_ends = filled_starts + sizes[has_samples]
+    result.low[has_samples] = np.minimum.reduceat(columns.confidence, filled_starts)
+    result.high[has_samples] = np.maximum.reduceat(columns.confidence, filled_starts)
     zero_one = columns.loss.dtype == bool
     if columns.weight is None and zero_one:
         # counting booleans in place is faster than summing them as floats; no sample is of the last three kinds
-        error_counts = [np.count_nonzero(columns.loss[start:end]) for start, end in zip(first, ends)]
+        error_counts = [
+            np.count_nonzero(columns.loss[start:end]) for start, end in zip(filled_starts, filled_ends)
+        ]
         result.sums[:COUNT, has_samples] = _powers_of_counts(sizes[has_samples], np.asarray(error_counts))
         return result
     loss = columns.loss.astype(np.float64, copy=False)
@@ -266,10 +268,11 @@ def _sum_ranges(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> Rang
     is_graded = (loss != 0) & (loss != 1)
     is_fractional = np.zeros(len(loss)) if weight is None else weight != np.floor(weight)
     result.sums[_GRADED:, has_samples] = [
-        np.add.reduceat(flags, first, dtype=np.float64) for flags in (is_graded, loss < 0, is_fractional)
+        np.add.reduceat(flags, filled_starts, dtype=np.float64)
+        for flags in (is_graded, loss < 0, is_fractional)
     ]
     # sums by range of w, w l, w^2 l^j (j = 0, 1, 2) and w^4 l^j (j = 0 ... 4)
-    powers = sum_powers_by_row(loss, weight, ends, zero_one)
+    powers = sum_powers_by_row(loss, weight, filled_ends, zero_one)
     result.sums[:COUNT, has_samples] = powers.columns
     return result
 
@@ -330,7 +333,7 @@ def split_into_ranges(
     sizes = np.bincount(range_of_sample, minlength=range_count)
     ends = np.cumsum(sizes)
     starts = ends - sizes
-    # a range that loses its samples ends where it starts; the sums count them still
+    # in `parts`, a range that loses its samples ends where it starts; the sums count them still
     part_ends = ends if keep_tied_samples else np.where(has_one_confidence(cuts), starts, ends)
     parts = [columns.take(slice(start, end)) for start, end in zip(starts, part_ends)]
     return parts, _sum_ranges(columns, starts, sizes)
@@ -339,7 +342,8 @@ def split_into_ranges(
 def _find_ranges(confidence: np.ndarray, cuts: np.ndarray) -> np.ndarray:
     """The number of each sample's range: how many of the ascending `cuts` are at most its confidence.
 
-    In a small integer type (at most 65,535 cuts), which a stable argsort sorts by counting.
+    In a small integer type, which a stable argsort sorts by counting; there must be at most 65,535 cuts. Range 0 lies
+    below all cuts.
     """
     if len(cuts) > MAX_COMPARED_CUTS:
         number = np.searchsorted(cuts, confidence, "right")
@@ -408,8 +412,8 @@ class Survey:
 
         All samples count for the number of samples, the weights and the types. Of the confidences of each group every
         `stride`-th, from a random start, enters the histogram. It is used only to choose where the confidence axis is
-        cut into ranges, so it gets no losses and no weights. Losses of type bool are 0/1. `rng` is the source of all
-        randomness.
+        cut into ranges, so it gets no losses and no weights: each sample has mass 1. Losses of type bool are 0/1. `rng`
+        is the source of all randomness.
         """
         for group, columns in groups.items():
             batch = Survey(
@@ -442,7 +446,8 @@ class Survey:
         """Add other surveys, of other samples of the same groups or of other groups, to this one, and return it.
 
         Numbers of samples add up, histograms merge, ranges of weights widen; of the flags `zero_one` must hold for all
-        samples, the others for any. The first weight seen that is not a whole number is kept, as an example.
+        samples, the others (`is_double`: a confidence needs a float64; `has_weights`) for any. The first weight seen
+        that is not a whole number is kept, as an example.
 
         A survey is what a pass over samples found of each group: `sample_counts`, `histograms` of the confidences and
         `weight_ranges` (smallest and largest weight) are by group.
@@ -451,6 +456,7 @@ class Survey:
             for group, sample_count in survey.sample_counts.items():
                 self.sample_counts[group] = self.sample_counts.get(group, 0) + sample_count
             for group, histogram in survey.histograms.items():
+                # what this survey has of the group so far
                 present = self.histograms.get(group, empty_histogram())
                 self.histograms[group] = merge_histograms([present, histogram], max_bins=_SURVEY_BINS)
             for group, (smallest, largest) in survey.weight_ranges.items():
@@ -490,20 +496,21 @@ def choose_window(histogram: Histogram, sample_count: int, max_bytes: int) -> tu
     # a bin counts as reaching up to the start of the next one; the last one ends at the float32 after its largest value
     end_of_last = np.nextafter(histogram.high[-1:].astype(np.float32), np.float32(np.inf))
     next_low = np.append(low[1:], end_of_last)
-    # place of the start and of the end of each bin among all float32 values, counted from that of 0. Starts must not
-    # descend, and no bin is empty: bins of merged histograms may overlap
+    # place of the start and of the end of each bin among all float32 values: how many lie between 0 and it, negative
+    # below 0. Starts must not descend, and no bin is empty: bins of merged histograms may overlap
     start = np.maximum.accumulate(tally.values_between(np.zeros_like(low), low))
     stop = np.maximum(tally.values_between(np.zeros_like(next_low), next_low), start + 1)
     samples = histogram.mass * (sample_count / histogram.mass.sum())
     gain = samples - _COUNTER_COST * (stop - start)
     max_counters = max_bytes // tally.BYTES_PER_COUNTER
+    # for each bin, the end of the longest run of bins from it on whose counters fit
     furthest_end = np.searchsorted(stop, start + max_counters, "right")
-    # the window consists of the bins first, ..., end - 1
-    first, end = _best_run(gain, furthest_end)
-    if samples[first:end].sum() < _MIN_COUNTED_SHARE * sample_count:
+    # the window consists of the bins first_bin, ..., end_bin - 1; of none (0, 0) if no run gains anything
+    first_bin, end_bin = _best_run(gain, furthest_end)
+    if samples[first_bin:end_bin].sum() < _MIN_COUNTED_SHARE * sample_count:
         return None
-    last_value = np.nextafter(next_low[end - 1], np.float32(-np.inf))
-    return float(low[first]), float(last_value)
+    last_value = np.nextafter(next_low[end_bin - 1], np.float32(-np.inf))
+    return float(low[first_bin]), float(last_value)
 
 
 def _best_run(gain: np.ndarray, furthest_end: np.ndarray) -> tuple[int, int]:
@@ -532,18 +539,20 @@ def outside_window(histogram: Histogram, window: tuple[float, float]) -> Histogr
 
 
 def cut_at_window(cuts: np.ndarray, window: tuple[float, float]) -> tuple[np.ndarray, int]:
-    """Cuts that make the window a range of its own, and the number of that range, from 0 for the least confident.
+    """Cuts that make the window a range of its own, and the place of that range, at least 1 (0: the least confident).
 
-    `window` holds its first and last float32 value. Cuts inside the window are removed, and cuts are added at its first
-    value and at the float32 after its last one (unless that is infinite).
+    `window` holds its first and last float32 value, both finite: they are confidences. `cuts` are ascending thresholds
+    (float64, finite); range 0 lies below the first, and a range starts at each. Cuts inside the window are removed, and
+    cuts are added at its first value and at the float32 after its last one (unless that is infinite).
     """
-    # infinite if the window ends at the largest float32
-    after_window = float(np.nextafter(np.float32(window[1]), np.float32(np.inf)))
-    is_inside = (cuts > window[0]) & (cuts < after_window)
-    new_cuts = np.unique(np.concatenate([cuts[~is_inside], [window[0], after_window]]))
-    # range 0 lies below the first cut, so the number of a range is how many cuts are at most its start
-    number = int(np.searchsorted(new_cuts, window[0], "right"))
-    return np.asarray(new_cuts[np.isfinite(new_cuts)]), number
+    first_value, last_value = window
+    # infinite if the window ends at the largest float32: no range lies above it then
+    after_window = float(np.nextafter(np.float32(last_value), np.float32(np.inf)))
+    is_inside = (cuts > first_value) & (cuts < after_window)
+    new_cuts = np.unique(np.concatenate([cuts[~is_inside], [first_value, after_window]]))
+    # the place of a range is how many cuts are at most its start
+    place = int(np.searchsorted(new_cuts, first_value, "right"))
+    return np.asarray(new_cuts[np.isfinite(new_cuts)]), place
 
 
 def add_counts(sums: RangeSums, number: int, counted: tally.Tally) -> None:

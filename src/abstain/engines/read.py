@@ -55,7 +55,7 @@ def read_ahead(batches: Iterable[Batch]) -> Iterator[Batch]:
     Thread(target=read, daemon=True).start()
     try:
         while True:
-            item = queue.get()
+            item = queue.get()  # a batch, the end, or what the reader raised
             if item is _END:
                 return
             if isinstance(item, BaseException):
@@ -103,7 +103,7 @@ def file_parts(files: Sequence[str], rows_per_part: int) -> list[FilePart]:
                 row_groups = []
             row_groups.append(number)
             rows += size
-        # the row groups that are left; none, if the file has none
+        # the row groups that are left; without any, in a file that has none, the part is empty (None would be all)
         parts.append(FilePart(file, start, tuple(row_groups)))
     return parts
 
@@ -170,9 +170,9 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
     """The columns of each pair of confidence and loss, from the keyword arguments of the public function.
 
     Without `labels` there is one pair: the columns `confidence` and `loss` (or `correct`). With `labels` every one of
-    `scores` is paired with every one of `losses`, both computed from the logits. None means that an argument was not
-    passed. TypeError for an unknown argument, InputError for arguments that exclude or need each other; `function` is
-    what errors name.
+    `scores` is paired with every one of `losses`, both computed from the logits; `loss` and `correct` are then ignored.
+    None means that an argument was not passed. TypeError for an unknown argument, InputError for arguments that exclude
+    or need each other; `function` is what errors name.
     """
     unknown = sorted(set(options) - set(ColumnOptions.__annotations__))
     if unknown:
@@ -181,10 +181,11 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
     if "correct" in passed and "loss" in passed:
         raise InputError(f"{function}: takes `loss` or `correct`, got both.")
     confidence = passed.get("confidence", "confidence")
+    # a confidence that is no name of a column must be a learned one
     learned = None if isinstance(confidence, str) else _require_learned(function, confidence)
     if learned is not None:
         _check_learned(function, learned, passed)
-        confidence = LEARNED
+        confidence = LEARNED  # the name that a learned confidence has in place of a column or a score
     fields = Fields(
         confidence=confidence,
         learned=learned,
@@ -206,7 +207,7 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
         holds_correctness=False,
     )
     all_scores = [name for name in scores.NAMES if "logits" in scores.by_name(name).takes]
-    requested_scores = [LEARNED]  # the name that a learned confidence has in place of a score
+    requested_scores = [LEARNED]
     if learned is None:
         requested_scores = expand_names(passed.get("scores"), default=["max_softmax"], all_names=all_scores)
     requested_losses = expand_names(passed.get("losses"), default=["zero_one"], all_names=losses.NAMES)
@@ -283,7 +284,7 @@ def read_group_labels(function: str, field: str, column: Any) -> GroupLabels:
     """
     import pyarrow as pa
 
-    if not hasattr(column, "null_count"):
+    if not hasattr(column, "null_count"):  # not of Arrow
         column = pa.array(column, from_pandas=True)
     column = in_one_chunk(column)
     if pa.types.is_nested(column.type):
@@ -293,7 +294,7 @@ def read_group_labels(function: str, field: str, column: Any) -> GroupLabels:
     encoded = column.dictionary_encode()
     # Find the groups among the distinct values and one missing value, not among all rows. `group_codes` names the group
     # of all missing values, None and NaN alike, None and puts it last. So `names` always ends with None; samples need
-    # not belong to every name.
+    # not belong to every name. It also returns, for each of these values, the index of its group in `names`.
     names, codes_of_dictionary = group_codes(function, [*encoded.dictionary.to_pylist(), None])
     place_of_missing = len(codes_of_dictionary) - 1
     place_in_dictionary = encoded.indices.fill_null(place_of_missing).to_numpy(zero_copy_only=False)
@@ -373,6 +374,7 @@ def read_tables(
 
     # names of groups in a CSV file stay texts, even where they look like dates or words for true and false
     text_columns = (fields.group,) if fields.group else ()
+    # tables of the columns that `require_columns` returns
     for table in read_batches(
         Path(file),
         table_format(file),
@@ -382,7 +384,7 @@ def read_tables(
         text_columns=text_columns,
     ):
         for field in fields.names:
-            if field not in table.schema.names:
+            if field not in table.schema.names:  # the name of a folder says its value
                 import pyarrow as pa
 
                 constant = pa.repeat(pa.scalar(folder_values[field], pa.string()), table.num_rows)
@@ -439,7 +441,7 @@ class Loader(NamedTuple):
         the loss replaces the confidence; `weight_units` holds what to divide the weights of each group by. The oracle
         is the best possible order of the samples: by loss, smallest first.
         """
-        columns, labels = read_columns(origin, table, self.fields)
+        columns, labels = read_columns(origin, table, self.fields)  # `labels` is None without groups
         if self.second_fields is not None:
             second, _ = read_columns(origin, table, self.second_fields)
             columns = columns.with_second_model(second)
@@ -470,6 +472,7 @@ def read_columns(origin: RowOrigin, table: Any, fields: Fields) -> tuple[Columns
         else:
             confidence = _apply_learned(origin, table, fields)
         loss = read_numbers(fields.loss)
+        # before the confidence: where both are bad, the message is about the loss
         origin.check_finite(fields.loss, loss)
     origin.check_finite(fields.confidence, confidence)
     if confidence.dtype.kind in "iu" and confidence.dtype.itemsize == 8:
@@ -507,7 +510,7 @@ def _score_logits(
     """
     if not len(labels):
         return np.empty(0), np.empty(0, dtype=bool)
-    logits = read_logits(origin, table, fields.logits)
+    logits = read_logits(origin, table, fields.logits)  # shape (samples, classes)
     if fields.learned is None:
         confidence = np.asarray(scores.by_name(fields.confidence)(logits))
     else:
@@ -528,12 +531,12 @@ def _apply_learned(
     """
     learned = fields.learned
     assert learned is not None
-    # names the inputs of the model; its `kind` is "logits", or None for a model that reads no class scores
+    # names the inputs of the model: `numbers`, which are its signals (`signal_names`) and `features`, and `categories`;
+    # its `kind` is "logits", or None for a model that reads no class scores
     profile = learned.model.profile
     columns = {name: in_one_chunk(table.column(name)) for name in fields.learned_inputs}
     from abstain.confidence.input_table import read_inputs
 
-    signal_names = profile.signal_names
     confidence = np.empty(table.num_rows)
     for start in range(0, table.num_rows, _LEARNED_ROWS):
         rows = slice(start, start + _LEARNED_ROWS)
@@ -542,7 +545,7 @@ def _apply_learned(
         inputs = read_inputs(
             origin.function,
             logits=None if logits is None or profile.kind is None else logits[rows],
-            signals={name: numbers[name] for name in signal_names},
+            signals={name: numbers[name] for name in profile.signal_names},
             features={name: numbers[name] for name in profile.features},
             categories={name: _texts_with_gaps(parts[name]) for name in profile.categories},
         )
@@ -641,10 +644,11 @@ def _read_lists(origin: RowOrigin, field: str, column: Any) -> np.ndarray:
     """
     import pyarrow.compute as pc
 
-    lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0))
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0))  # 0 for a missing list
     values = pc.list_flatten(column)
     bad_rows = np.flatnonzero((lengths != lengths[:1]) | (lengths == 0))
     if not len(bad_rows) and values.null_count:
+        # all lists have one length here, which gives the row of a missing value
         bad_rows = np.flatnonzero(np.asarray(values.is_null())) // lengths[0]
     if len(bad_rows):
         raise DataError(
@@ -666,7 +670,9 @@ def as_numpy(origin: RowOrigin, field: str, column: Any) -> np.ndarray:
             f"{origin.function}: `{field}` has a missing value in {origin.file}, row {row}. "
             f"Drop the row or fill it in."
         )
-    if str(column.type) == "bool":  # Arrow packs eight into a byte
+    if (
+        str(column.type) == "bool"
+    ):  # Arrow packs eight into a byte; the values start at bit `offset` of the buffer
         end = column.offset + len(column)
         packed = np.frombuffer(column.buffers()[1], dtype=np.uint8)
         return np.unpackbits(packed, count=end, bitorder="little")[column.offset :].view(bool)
@@ -704,17 +710,20 @@ def read_two_models(
     def read_side(side: Sequence[str], fields: Fields) -> Iterator[Piece]:
         return chain.from_iterable(read_tables(function, file, fields, batch_size) for file in side)
 
+    # the first model's weights are added to the second's tables as the column `_WEIGHT`
     weighted_second = replace(second, weight=_WEIGHT if first.weight else None)
+    # pairs of tables with equally many rows, each with its origin (file and first row)
     for first_piece, second_piece in _in_step(
         function, read_side(files[0], first), read_side(files[1], second)
     ):
-        first_source, first_table = first_piece
-        second_source, second_table = second_piece
+        first_origin, first_table = first_piece
+        second_origin, second_table = second_piece
         if first.weight:
             weight = first_table.column(first.weight)
             second_table = second_table.select(second.names).append_column(_WEIGHT, weight)
-        first_columns, _ = read_columns(first_source, first_table, first)
-        second_columns, _ = read_columns(second_source, second_table, weighted_second)
+        # the second result, groups, is None: a comparison has none
+        first_columns, _ = read_columns(first_origin, first_table, first)
+        second_columns, _ = read_columns(second_origin, second_table, weighted_second)
         yield {None: first_columns.with_second_model(second_columns)}
 
 
@@ -728,8 +737,9 @@ def _in_step(function: str, first: Iterator[Piece], second: Iterator[Piece]) -> 
     second_piece = next(second, None)
     while first_piece is not None and second_piece is not None:
         rows = min(first_piece[1].num_rows, second_piece[1].num_rows)
-        if rows:
+        if rows:  # a file may hold a table without rows
             yield _first_rows(first_piece, rows), _first_rows(second_piece, rows)
+        # None where a piece has no more rows
         first_piece = _remaining_rows(first_piece, rows) or next(first, None)
         second_piece = _remaining_rows(second_piece, rows) or next(second, None)
     surplus = first_piece or second_piece

@@ -101,15 +101,16 @@ def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Ce
     accepted_mass = np.cumsum(mass)
     accepted_loss = np.cumsum(loss)
     # the bin in which `position` lies; the last one if rounding puts it beyond all mass
-    at = min(int(np.searchsorted(accepted_mass, position, "left")), len(mass) - 1)
-    mass_above = accepted_mass[at] - mass[at]
-    loss_above = accepted_loss[at] - loss[at]
-    is_tie = bool(table.low[order[at]] == table.high[order[at]])
-    share = 1.0 if is_tie else (position - mass_above) / mass[at]  # of the bin; a tie is accepted whole
-    estimate = float((loss_above + share * loss[at]) / (mass_above + share * mass[at]))
+    i = min(int(np.searchsorted(accepted_mass, position, "left")), len(mass) - 1)
+    mass_above = accepted_mass[i] - mass[i]
+    loss_above = accepted_loss[i] - loss[i]
+    is_tie = bool(table.low[order[i]] == table.high[order[i]])
+    accepted_share = 1.0 if is_tie else (position - mass_above) / mass[i]  # of the bin
+    estimate = float((loss_above + accepted_share * loss[i]) / (mass_above + accepted_share * mass[i]))
     if largest_loss is None:
         return Certified(estimate, None, None)
-    # A bin and whatever overlaps it are one bin: their samples may have any order within it.
+    # A bin and whatever overlaps it are one bin: their samples may have any order within it. One entry per bin of
+    # `table`: mass and loss entirely above it, and of others that overlap it.
     overlaps = histogram.find_overlaps(table)
     bin_mass = table.mass + overlaps.overlapping_mass
     bin_loss = table.loss + overlaps.overlapping_loss
@@ -117,6 +118,7 @@ def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Ce
     is_exact = (table.low == table.high) & (overlaps.overlapping_mass == 0)
     # an exact bin is accepted as a whole, so its threshold lies at its end
     bin_position = np.where(is_exact, overlaps.mass_above + bin_mass, position)
+    # by bin, the smallest and largest risk at its position; only those that may hold `position` count
     low, high = confidence_bins.risk_between(
         np, bin_position, overlaps.mass_above, overlaps.loss_above, bin_mass, bin_loss, largest_loss
     )
@@ -207,7 +209,7 @@ class Sketch:
         self._buffered_samples = 0
         # of relative weights, set by the first ones; stored masses are in this unit
         self._unit: float | None = None
-        self._counts_samples = True  # are all masses counts of samples?
+        self._counts_samples = True  # are all masses counts of samples? So far there are none
         self._smallest_loss = np.inf
         self._largest_loss = -np.inf
 
@@ -229,6 +231,7 @@ class Sketch:
         weight = self._in_common_unit(sample, sample_weight)
         # counts the samples, and notes the range of the losses and whether all masses are counts of samples
         self._note_batch(sample.loss, weight, sample.backend.xp)
+        # without samples of weight 0, which `prepare` drops
         columns = Columns(sample.loss, sample.confidence, weight)
         sample_count = len(sample.loss)
         if not sample.backend.is_host:
@@ -275,9 +278,10 @@ class Sketch:
 
         Second moments scale with the square, so they are added where they were left out.
         """
-        factor = (self._unit or 1.0) / unit
+        factor = (self._unit or 1.0) / unit  # None: the sketch is empty, and any number will do
         if factor == 1:
             return self._histogram
+        # rows: sums of w, w l, w^2, w^2 l and w^2 l^2
         sums = self._histogram.with_second_moments().sums.copy()
         sums[:2] *= factor
         sums[2:] *= factor * factor
@@ -303,6 +307,7 @@ class Sketch:
         units = [sketch._unit for sketch in all_sketches if sketch._unit is not None]
         # no units: all sketches are empty, and any number would do below
         merged._unit = units[0] if units else None
+        # sums of w, w l, and for weights or losses other than 0/1 also of w^2 l^j (j = 0, 1, 2)
         has_second_moments = any(len(sketch._histogram.sums) == 5 for sketch in all_sketches)
         merged._histogram = merge_histograms(
             [sketch._histogram_in_unit(merged._unit or 1.0) for sketch in all_sketches],
@@ -359,7 +364,7 @@ class Sketch:
                 columns._replace(weight=np.ones(columns.sample_count)) if columns.weight is None else columns
                 for columns in buffered
             ]
-        samples = concatenate_columns(buffered).samples
+        samples = concatenate_columns(buffered).samples  # loss, confidence, weight (None: 1 for all)
         self._merge(histogram.histogram_of(*samples, self._max_bins_of_batch))
 
     # results -------------------------------------------------------------------------------------------------
@@ -481,9 +486,11 @@ class Sketch:
             checksum = int.from_bytes(body[:4], "little")
             metadata_end = 8 + int.from_bytes(body[4:8], "little")
             metadata = json.loads(body[8:metadata_end])
+            # the two ends of each bin, then its sums, of which "columns" says how many there are
             columns = np.frombuffer(body[metadata_end:], dtype="<f8").reshape(metadata["columns"] + 2, -1)
             columns = columns.astype(np.float64)
-            return cls._restore(metadata, Histogram(columns[0], columns[1], columns[2:]), checksum)
+            table = Histogram(low=columns[0], high=columns[1], sums=columns[2:])
+            return cls._restore(metadata, table, checksum)
 
     def to_json(self) -> str:
         """The sketch as JSON text, with numbers in full; `Sketch.from_json` reads it."""
@@ -523,12 +530,13 @@ class Sketch:
         sketch._unit = None if metadata["unit"] is None else float(metadata["unit"])
         sketch._histogram = table
         sketch._counts_samples = metadata["whole"]
-        if metadata["losses"] is not None:
+        if metadata["losses"] is not None:  # None if there are no samples
             smallest, largest = metadata["losses"]
             sketch._smallest_loss = float(smallest)
             sketch._largest_loss = float(largest)
         losses_are_ordered = sketch.n == 0 or sketch._smallest_loss <= sketch._largest_loss
         is_ordered = bool((table.low <= table.high).all()) and losses_are_ordered
+        # of the bytes that the restored sketch would be stored as, but for the fixed beginning
         if not is_ordered or zlib.crc32(sketch._packed()) != checksum:
             raise ValueError("the checksum or the order of the numbers is wrong")
         return sketch

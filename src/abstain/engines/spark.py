@@ -103,6 +103,7 @@ def translate_error(function: str, frame: Any, fields: Fields, error: Exception)
         error_with_row = _find_bad_value(function, frame, fields)
         if error_with_row is not None:
             return error_with_row
+    # the last line of the task's traceback, such as "abstain.errors.DataError: ..."
     match = re.search(r"^abstain\.errors\.(\w+): (.+)$", text, re.MULTILINE)
     error_class = getattr(errors, match[1], None) if match else None
     if match and error_class:
@@ -215,9 +216,8 @@ def open_frame(function: str, data: Any, session: Any) -> Any:
         raise DataError(
             f"{function}: Spark takes Parquet files or CSV files, got {' and '.join(sorted(kinds))}."
         )
-    # the folders that hold those named like `split=test`; Spark reads columns from folder names below such a base path,
-    # and takes only one
-    # with several, Spark finds no such columns, and whoever needs one is told that it is missing
+    # The folders that hold those named like `split=test`: Spark reads columns from folder names below such a base path,
+    # and takes only one. With several, it finds no such columns, and `_start_run` raises for those that are needed.
     base_paths = {file[: file.rfind("/", 0, file.index("="))] for file in files if partition_values(file)}
     reader = active_session.read
     if len(base_paths) == 1:
@@ -323,7 +323,9 @@ class SparkRun(cluster.ClusterRun):
         # ranges are those of the first model's confidence, and the sums are of its losses: the second is not read
         first_model = load._replace(second_fields=None)
         sums = self.reduce_partitions(add_up, first_model, cluster.merge_sums, f"{stage}sums")
-        return self.frame.mapInArrow(split_batches, _BUNDLE_SCHEMA), sums or empty_sums(numbering.range_count)
+        if sums is None:  # the frame has no rows
+            sums = empty_sums(numbering.range_count)
+        return self.frame.mapInArrow(split_batches, _BUNDLE_SCHEMA), sums
 
     def pass_to_second_model(
         self,
@@ -335,13 +337,14 @@ class SparkRun(cluster.ClusterRun):
         """Move all samples to the bundles of the second model, each with its influence on the first area.
 
         `bundled_samples` is the frame of samples by bundle of the first model; `influences` holds for each of its
-        bundles (the ranges that one task finishes) what the influences of its samples need from outside, and
-        `numbering` the second model's ranges. Returns a lazy frame of samples by bundle of the second model. `request`
-        says what to compute.
+        bundles (the ranges that one task finishes) what the influences of its samples need from outside, by number of
+        the range, and `numbering` the second model's ranges. Returns a lazy frame of samples by bundle of the second
+        model. `request` says what to compute.
         """
 
         def move(key: Any, table: Any) -> Any:
-            bundle_influences = influences.get(key[0].as_py(), {})
+            (bundle,) = key
+            bundle_influences = influences.get(bundle.as_py(), {})
             # the sums of the second model's ranges are known from its own execution
             bundles, _ = cluster.pass_bundle_to_second_model(
                 unpack_results(table), bundle_influences, request, numbering
@@ -361,7 +364,8 @@ class SparkRun(cluster.ClusterRun):
         """
 
         def run_bundle(key: Any, table: Any) -> Any:
-            argument = arguments.get(key[0].as_py(), {})
+            (bundle,) = key
+            argument = arguments.get(bundle.as_py(), {})
             return pack_results([task(unpack_results(table), argument)])
 
         return self._collect(
@@ -395,7 +399,8 @@ def _start_run(
     """Yield the run over the columns of the data; errors in its tasks are raised as abstain's own.
 
     DataError if a column is missing. `function` is the public function that messages name. `fields` names the columns
-    to read.
+    to read. `session` reads files (None: the active session; a DataFrame needs none), `progress` says whether to show
+    bars (None: for long work on a terminal).
     """
     frame = open_frame(function, data, session)
     for field in fields.names:
@@ -428,7 +433,7 @@ def on(session: Any) -> Callable[..., Evaluation]:
     Parameters
     ----------
     session
-        A `SparkSession`.
+        A `SparkSession`, or None for the active one.
 
     Returns
     -------

@@ -33,9 +33,12 @@ MAX_RANGES = 512
 
 
 class CountedRange(NamedTuple):
-    """A range whose samples are counted instead of stored: its number, and its first and last float32 value."""
+    """A range whose samples are counted instead of stored, and its first and last float32 value.
 
-    number: int
+    `place` counts the ranges of its group from 0 for the least confident.
+    """
+
+    place: int
     window: tuple[float, float]
 
 
@@ -106,7 +109,10 @@ class Spill:
 
     @contextmanager
     def _report_full_disk(self) -> Iterator[None]:
-        """Turn an OSError inside the `with` block that means a full disk or quota into SpillError."""
+        """Turn an OSError inside the `with` block that means a full disk or quota into SpillError.
+
+        The files themselves are removed on exit from this object (`Spill`), as the message says.
+        """
         try:
             yield
         except OSError as error:
@@ -148,8 +154,10 @@ class Spill:
         """
         with open(self.path(number), "rb") as file:
             while header := file.read(_HEADER.size):
-                rows, extra_rows, types = _HEADER.unpack(header)
-                shapes = [(rows,), (rows,), (rows,), (extra_rows, rows)]
+                sample_count, extra_rows, types = _HEADER.unpack(header)
+                # of loss, confidence, weight and extra, the fields of `Columns` in their order
+                shapes = [(sample_count,), (sample_count,), (sample_count,), (extra_rows, sample_count)]
+                # `types` is four bytes, each the letter of a numpy type
                 columns = [
                     _read_column(file, chr(type_byte), shape) for type_byte, shape in zip(types, shapes)
                 ]
@@ -223,17 +231,21 @@ class RangeFiles:
         """Number the ranges between `cuts`, ascending thresholds, and make counters for the one that is counted.
 
         A range is the samples whose confidences lie between two thresholds; the first lies below all cuts. Each gets a
-        number in `spill`, the folder of intermediate data. Of `counted_range` memory holds numbers of samples and
-        errors by confidence instead of the samples (None: no range is counted). Samples of a range that can hold only
-        one confidence are stored if `keep_tied_samples`; otherwise their sums are enough.
+        number in `spill`, the folder of intermediate data, where all objects draw from one count. Of `counted_range`
+        memory holds numbers of samples and errors by confidence instead of the samples (None: no range is counted).
+        Samples of a range that can hold only one confidence are stored if `keep_tied_samples`; otherwise their sums are
+        enough.
         """
         self.spill = spill
         self.cuts = cuts
         self._keep_tied_samples = keep_tied_samples
-        self._counted_place = None if counted_range is None else counted_range.number
+        # its place among the ranges of this object, from 0 for the least confident
+        self._counted_place = None if counted_range is None else counted_range.place
+        # counters for each float32 from the first to the last of its window
         self._tally = None if counted_range is None else Tally(*counted_range.window)
-        self.numbers = [next(spill.range_numbers) for _ in range(len(cuts) + 1)]
-        self.sums = empty_sums(len(cuts) + 1)
+        range_count = len(cuts) + 1
+        self.numbers = [next(spill.range_numbers) for _ in range(range_count)]
+        self.sums = empty_sums(range_count)
 
     def add(self, columns: Columns) -> None:
         """Write samples to the files of their ranges, and add them to the sums."""
@@ -255,14 +267,16 @@ class RangeFiles:
         ranges are parts of (mass and loss above it, totals of the whole ranking); None if they are the whole ranking.
 
         `numbers` are the numbers of the ranges in `spill`, least confident first, as are the columns of `sums`;
-        `_tally` counts the samples of the range at `_counted_place`.
+        `_tally` counts the samples of the range at `_counted_place` (both None where none is counted).
         """
         self.spill.flush()
         self.spill.close()
+        # for type checkers: either both are None or none is
         if self._counted_place is not None and self._tally is not None:
             # samples that were counted are not in the sums yet
             ranges.add_counts(self.sums, self._counted_place, self._tally)
         top = top or RangePosition(mass_above=0.0, loss_above=0.0, totals=self.sums.totals())
+        # by range, least confident first: mass and loss in the more confident ranges of this object
         mass_above, loss_above = self.sums.above()
         for place in np.flatnonzero(self.sums.count)[::-1].tolist():
             stored = StoredRange(
@@ -292,9 +306,10 @@ class RangeFiles:
         """
         survey = Survey()
         rng = np.random.default_rng(1)
+        # every so many samples enter the histogram
+        stride = max(1, large.sample_count // ranges.SURVEY_SAMPLES)
         for piece in self.spill.pieces(large.number):
-            one_in = max(1, large.sample_count // ranges.SURVEY_SAMPLES)  # one sample in so many
-            survey.add({None: piece}, stride=one_in, rng=rng)
+            survey.add({None: piece}, stride=stride, rng=rng)
         cuts = choose_cuts_that_fit(
             survey.histograms[None], large.sample_count, samples_per_range, min_ranges=2
         )
@@ -319,15 +334,15 @@ class RangeFiles:
         """Finish all ranges that hold samples; returns the ranges and their results, both most confident first.
 
         A range is the samples whose confidences lie between two thresholds, on disk or counted by confidence. A counted
-        range has several results, every other range one. `advance` is called with the number of samples of each
-        finished range, for the progress bar. `samples_per_range` is how many samples fit in memory at once. `request`
-        says what to compute.
+        range may have several results, every other range has one. `advance` is called with the number of samples of
+        each finished range, for the progress bar. `samples_per_range` is how many samples fit in memory at once: larger
+        ranges are cut again first. `request` says what to compute.
         """
         stored_ranges = []
         results = []
         for stored in self.stored_ranges(samples_per_range):
             stored_ranges.append(stored)
-            results += self._finish_range(stored, request)
+            results += self._finish_range(stored, request)  # a list of results
             advance(stored.sample_count)
         return stored_ranges, results
 
