@@ -155,7 +155,7 @@ def certify(requirements: list[Requirement], delta: float) -> list[Selection]:
     decisive_p_values = np.max(p_values, axis=0)
     least_possible = np.max(least_p_values, axis=0)
     # for each threshold: the level that its p-value was compared with, and whether it passed
-    level, passed = testing.walk(decisive_p_values, planned.parts_of_delta, least_p_values=least_possible)
+    level, passed = testing.walk(decisive_p_values, planned.parts_of_delta, least_possible)
     return [
         _choose_largest_passed(requirement.all_samples, count, value, passed, p_value, level)
         for requirement, p_value in zip(requirements, p_values)
