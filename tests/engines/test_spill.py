@@ -165,7 +165,10 @@ print(value, peak)
 
 @pytest.mark.parametrize("groups", [None, "team"])
 def test_work_is_taken_up_with_the_ranges_it_was_begun_with(sample, tmp_path, monkeypatch, groups):
-    """Between the two runs the memory to spare changes, and with it where ranges would be cut."""
+    """Between the runs the memory to spare changes, and with it where ranges would be cut.
+
+    The first run stops after three files, the second one as soon as it has saved how far it came.
+    """
     from abstain.engines import files
 
     l, g = sample
@@ -181,15 +184,17 @@ def test_work_is_taken_up_with_the_ranges_it_was_begun_with(sample, tmp_path, mo
 
     def note(*given):
         real(*given)
-        if given[2] == 3 and not stopped:
-            stopped.append(1)
+        if len(stopped) == 1 or (given[2] == 3 and not stopped):
+            stopped.append(given[2])
             raise KeyboardInterrupt
 
     real = files._save_progress
     monkeypatch.setattr(files, "_save_progress", note)
     request = {"resume": str(tmp_path / "kept"), "groups": groups}
-    with pytest.raises(KeyboardInterrupt):
-        files.aurc(str(tmp_path / "data"), **request)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            files.aurc(str(tmp_path / "data"), **request)
+    assert stopped == [3, 4]
     monkeypatch.setattr(files, "samples_that_fit", lambda *a: 3500)
     found = files.aurc(str(tmp_path / "data"), **request)
     if groups is None:
