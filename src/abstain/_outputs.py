@@ -27,6 +27,7 @@ except ImportError:  # Windows
 
 LOCK_SECONDS = 60.0  # how long to wait for another process that holds a lock
 _LOCK_POLL = 0.02  # seconds between two attempts
+_TEMPORARY_SUFFIX = ".part"  # of the file that is written before it replaces another one
 _ABANDONED_SECONDS = 3600.0  # after which the temporary file of a killed process is removed
 
 ENDINGS: dict[str, tuple[str, ...]] = {
@@ -75,6 +76,7 @@ def check_ending(path: str | Path, *kinds: str) -> None:
     ...
     abstain.errors.DataError: rule.parquet: its name must end in .json (or have no ending), got .parquet.
     """
+    # of all kinds, each once, such as [".csv", ".json"]
     allowed = list(dict.fromkeys(ending for kind in kinds for ending in ENDINGS[kind]))
     needs_ending = "predictions" in kinds or "figure" in kinds
     ending = ending_of(path)
@@ -171,8 +173,7 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
                 yield stream
             return
         target = Path(os.path.realpath(path))  # keep a link and replace the file it points to
-        # of a long name only the first letters, which have at most four bytes: most systems limit names to 255 bytes
-        temporary = target.with_name(f".{target.name[:40]}.{secrets.token_hex(8)}.part")
+        temporary = target.with_name(f"{_temporary_prefix(target)}{secrets.token_hex(8)}{_TEMPORARY_SUFFIX}")
         with temporary.open("xb") as stream:
             if status is not None:
                 os.chmod(temporary, stat.S_IMODE(status.st_mode))
@@ -218,7 +219,9 @@ def locked(path: str | Path) -> Iterator[None]:
     []
     """
     target = Path(os.path.realpath(path))
+    # of a long name only the beginning: most systems limit names to 255 bytes, and a letter may take four
     lock = target.with_name(f".{target.name[:60]}.lock")
+    # returns the descriptor of the open lock file
     try_lock = _lock_by_creating if fcntl is None else _lock_by_system
     deadline = time.monotonic() + LOCK_SECONDS
     try:
@@ -272,16 +275,26 @@ def _lock_by_creating(lock: Path) -> int | None:
         return None
 
 
+def _temporary_prefix(target: Path) -> str:
+    """What the names of all temporary files begin with that are to replace `target`."""
+    # of a long name only the first letters, which have at most four bytes: most systems limit names to 255 bytes
+    return f".{target.name[:40]}."
+
+
 def _remove_old_temporary_files(target: Path) -> None:
     """Remove temporary files that a killed process left behind when it replaced `target`, if they are an hour old.
 
-    Errors are ignored.
+    A file that cannot be removed stays, and so does one that another process removes at the same time.
     """
-    prefix = f".{target.name[:60]}."
+    prefix = _temporary_prefix(target)
+    names = []
     with suppress(OSError):
-        for entry in os.scandir(target.parent):
-            if not (entry.name.startswith(prefix) and entry.name.endswith(".part")):
-                continue
-            age = time.time() - entry.stat().st_mtime
+        names = os.listdir(target.parent)
+    for name in names:
+        if not (name.startswith(prefix) and name.endswith(_TEMPORARY_SUFFIX)):
+            continue
+        temporary = target.with_name(name)
+        with suppress(OSError):
+            age = time.time() - temporary.stat().st_mtime
             if age > _ABANDONED_SECONDS:
-                os.unlink(entry.path)
+                os.unlink(temporary)

@@ -151,17 +151,26 @@ def test_two_hundred_killed_looks_leave_a_valid_state(folder):
     assert 0 < finished <= kept < 200
 
 
-def test_temporary_files_of_killed_runs_are_removed(folder):
-    for name, age in (
-        (".series.json.0123456789abcdef.part", 7200),
-        (".series.json.fedcba9876543210.part", 0),
-    ):
-        (folder / name).write_text("half of it")
-        os.utime(folder / name, (time.time() - age,) * 2)
-    look("good0.csv")
-    assert sorted(x.name for x in folder.iterdir() if x.name.startswith(".")) == [
-        ".series.json.fedcba9876543210.part"
-    ]
+@pytest.mark.parametrize(
+    "name", ["series.json", "a-name-of-more-letters-than-a-temporary-file-takes-of-it.json"]
+)
+def test_temporary_files_of_killed_runs_are_removed(folder, monkeypatch, name):
+    class Killed(BaseException):
+        """What no clean-up sees, as when the process is killed."""
+
+    target = folder / name
+    with pytest.raises(Killed), monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.unlink", lambda *a, **b: None)
+        with _outputs.replacing(target) as stream:
+            stream.write(b"half of it")
+            raise Killed
+    (left_behind,) = folder.glob(".*.part")
+    two_hours_ago = time.time() - 7200
+    os.utime(left_behind, (two_hours_ago, two_hours_ago))
+    in_use = folder / left_behind.name.replace(left_behind.name.split(".")[-2], "fedcba9876543210")
+    in_use.write_text("half of it")
+    with _outputs.locked(target):
+        assert list(folder.glob(".*.part")) == [in_use]
 
 
 def test_a_file_is_counted_once(folder):
