@@ -99,6 +99,8 @@ def test_promises_about_classes_count_the_answers_of_who_answers():
         entries[stage] = (x.argmax(axis=1) != label, abstain.scores.max_softmax(x), stages[stage]["cost"])
     by_mask = cascade(entries, risk={"no": 0.08, "yes": 0.05}, among=masks, person=PERSON)
     assert by_mask.thresholds == rule.thresholds
+    among = "the answers that it is about, among what the stages answer, is at most 0.05"
+    assert f"yes: the mean loss of {among}" in by_mask.guarantee
 
 
 def test_a_promise_about_some_samples_of_a_single_stage_is_tested_exactly():

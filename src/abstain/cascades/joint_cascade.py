@@ -168,10 +168,9 @@ class JointCascade(JointRule, Stored):
             return f"the error rate of the stages' answers of class {name} is at most {rule.target:.4g}"
         # "answered": "what the stages answer"; "system": "all answers, the person's included"
         answers_in_words = PROMISES[rule.promise]
-        if (
-            rule.counted_answers is not None
-        ):  # a number: the promise is about some of these answers; None: about all
-            answers_in_words += " that it is about"
+        # a number: the promise is about some of these answers; None: about all
+        if rule.counted_answers is not None:
+            answers_in_words = f"the answers that it is about, among {answers_in_words},"
         return f"{name}: the mean loss of {answers_in_words} is at most {rule.target:.4g}"
 
     def made_from(self, origins: Mapping[str, Origin]) -> JointCascade:
