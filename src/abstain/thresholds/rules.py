@@ -149,11 +149,12 @@ class Promised(Stored):
 
     @classmethod
     def _upgraded(cls, record: Any) -> Any:
-        """The parsed JSON of format 4 in format 5; anything else unchanged.
+        """The parsed JSON of format 4 in today's format; anything else unchanged.
 
-        Only the advice differs, which a rule has that accepts nothing. Format 4 advised too few samples, so its number
-        is dropped; `why_none`, the reason for there being no number, then says "few": these data are too few to tell.
-        Raises DataError for another kind of rule.
+        Of a threshold only the advice differs, which a rule has that accepts nothing. Format 4 advised too few samples,
+        so its number is dropped; `why_none`, the reason for there being no number, then says "few": these data are too
+        few to tell. A cascade of format 4 lacks other fields too, and is refused later. Raises DataError for another
+        kind of rule.
         """
         refuse_other_rule(cls.__name__, record)
         if not isinstance(record, dict) or record.get("format") != f"abstain.{cls.__name__}/4":
