@@ -168,6 +168,7 @@ def _has_repeats(files: Sequence[str], name: str) -> bool:
         for values in read_text_batches([file], name):
             if not set(values).isdisjoint(("", "None")):
                 return False
+            # a whole number in two files is no repeat
             keys = [(file, value) if value.isdecimal() else value for value in values]
             hashes.append(np.fromiter(map(hash, keys), np.int64, len(keys)))
             row_count += len(values)

@@ -62,6 +62,7 @@ def _find_tables_below(path: Path, content: Any, *, key_path: str, depth: int) -
     `content` is the part as a parsed JSON value, and `key_path` the keys that lead to it, with dots; "" for the whole
     file. `depth` counts the objects around the part; at `_MAX_DEPTH`, it is not looked into.
     """
+    # such as [{"results": [...]}]; names of columns leave out the list around the object
     if _is_one_object_around_answers(content) and depth < _MAX_DEPTH:
         return _find_tables_below(path, content[0], key_path=key_path, depth=depth + 1)
     columns = _read_table(path, content)

@@ -323,12 +323,12 @@ class Predictions(Printable):
         inputs = self.learning_inputs()
         self._refuse_missing_inputs(learned, inputs)
         with naming_file(self.path):  # puts the file's name before the message of an error
-            confidence = np.asarray(learned(**inputs))
+            confidence = np.asarray(learned(**inputs))  # one number per sample
         # `refused` are questions without an answer that count as wrong: the next float below all answers ranks them.
         if self.refused is not None and not self.refused.all():
             lowest = np.nextafter(confidence[~self.refused].min(), -np.inf)
             confidence = np.where(self.refused, lowest, confidence)
-        signals = {LEARNED: confidence}
+        signals = {LEARNED: confidence}  # confidences by name; the first ranks the answers
         if keep_others and self.has_class_scores:
             signals["max_softmax"] = self.compute_or_take_confidence("max_softmax")
         elif keep_others and self.signals:

@@ -485,7 +485,7 @@ class _UserOptions:
         Parameters
         ----------
         kind : {"class scores", "answers", "a plain table"}
-            What the file is read as.
+            What the file is read as, for messages; `class_scores_role` says whether it has class scores.
         used_roles : set of str
             Roles whose columns this kind of file uses.
         has_labels : bool
