@@ -78,16 +78,14 @@ def open_json(path: Path, limits: Limits, *, lines: bool = False) -> OpenedTable
             path=path,
             format="jsonl" if lines else "json",
             columns=columns,
+            # the user may write the path of the only table before the names of its columns
             place=key_paths[0] if len(key_paths) == 1 else "",
             tables=key_paths if len(key_paths) > 1 else (),
         )
 
 
 def _explain_no_table(content: Any) -> str:
-    """Return the sentence for a parsed JSON file without a table.
-
-    `content` is a parsed JSON value.
-    """
+    """Return the sentence for a JSON file without a table; `content` is the parsed file."""
     if content == []:
         return "holds no records."
     if isinstance(content, list):

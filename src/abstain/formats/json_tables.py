@@ -60,9 +60,9 @@ def _find_tables_below(path: Path, content: Any, *, key_path: str, depth: int) -
     """Return the tables in a part of a JSON file, each with the dotted path of its keys and its columns.
 
     `content` is the part as a parsed JSON value, and `key_path` the keys that lead to it, with dots; "" for the whole
-    file. `depth` counts the objects around the part; at `_MAX_DEPTH`, it is not looked into.
+    file. `depth` counts the objects around the part; at `_MAX_DEPTH`, the objects inside it are not looked into.
     """
-    # such as [{"results": [...]}]; names of columns leave out the list around the object
+    # such as [{"results": [...]}]; the key path leaves out the list around the object
     if _is_one_object_around_answers(content) and depth < _MAX_DEPTH:
         return _find_tables_below(path, content[0], key_path=key_path, depth=depth + 1)
     columns = _read_table(path, content)
@@ -279,7 +279,7 @@ def _columns_from_records(path: Path, records: list[dict[str, Any]]) -> dict[str
     columns: dict[str, list[Any]] = {}
     for name in names:
         values = [row.get(name) for row in rows]
-        columns |= _columns_of_text_lists(name, values) or {name: values}  # empty for any other column
+        columns |= _columns_of_text_lists(name, values) or {name: values}  # {} unless they are lists of texts
     return columns
 
 
