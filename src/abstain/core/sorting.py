@@ -398,6 +398,7 @@ class Packing:
         to make room; `self.span_bits - dropped_bits + payload_bits` must be at most 64. Bits are only dropped where 64
         are too few. Keys are uint32 where float32 confidences and the payload fit into 32 bits, else uint64.
         """
+        # float64 confidences seldom fit into 32 bits, and finding out would take a pass over them
         is_float32 = self.confidence.dtype.itemsize == 4
         dtype = np.uint32 if is_float32 and self.fits(payload_bits, key_bits=32) else np.uint64
         flat_confidence = self.confidence.reshape(-1)
