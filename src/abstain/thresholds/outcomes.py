@@ -202,8 +202,8 @@ def _per_sample(
 
     `argument` is the user's name of `values`, for messages. `has_weight` marks the samples that `sample` holds among
     those the user gave (those of weight 0 were left out); None if it holds all. Costs may be given for all samples, or
-    for those in `sample` alone. Raises ShapeError for another shape, InputError for a cost that is not
-    finite or below 0.
+    for those in `sample` alone. Raises ShapeError for another shape, InputError for a cost that is below 0 or not
+    finite.
     """
     costs = np.asarray(to_host(values), dtype=np.float64)
     if costs.ndim == 0:

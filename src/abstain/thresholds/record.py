@@ -298,12 +298,12 @@ def state_rule(threshold: Threshold, rule: str, group: Any = NO_GROUP) -> str:
     confidence is the threshold, and the words are "at least".
     """
     for_group = "" if group == NO_GROUP else f" for group {group}"
-    # `_of_group` below gives " of group ...", or nothing
+    of_group = _of_group(group)  # the same with "of"
     others = "Cases that are not accepted are not answered by the model."
     if not threshold.feasible:
         return f"- There is no threshold{for_group}: the model answers no case."
     if threshold.value == -np.inf:
-        return f"- Accept everything{_of_group(group)} that has a confidence. {others}"
+        return f"- Accept everything{of_group} that has a confidence. {others}"
     plain = threshold.origin.plain if threshold.origin else None
     if threshold.origin is None or not threshold.origin.score or plain is None:
         return f"- Accept{for_group}: {rule}. {others}"
@@ -318,7 +318,8 @@ def state_rule(threshold: Threshold, rule: str, group: Any = NO_GROUP) -> str:
 def _rule_lines(threshold_of_group: dict[Any, Threshold]) -> list[str]:
     """Return Markdown list items that state each group's rule, and what it did on the calibration data.
 
-    The only key is `NO_GROUP` if there are no groups. A group without a threshold (not `feasible`) has the first alone.
+    The only key is `NO_GROUP` if there are no groups. A group without a threshold (not `feasible`) has only the item
+    that says so. Risks are on the user's scale.
     """
     lines = []
     for group, threshold in threshold_of_group.items():

@@ -149,21 +149,9 @@ class Promised(Stored):
 
     @classmethod
     def _upgraded(cls, record: Any) -> Any:
-        """The parsed JSON of format 4 in today's format; anything else unchanged.
-
-        Of a threshold only the advice differs, which a rule has that accepts nothing. Format 4 advised too few samples,
-        so its number is dropped; `why_none`, the reason for there being no number, then says "few": these data are too
-        few to tell. A cascade of format 4 lacks other fields too, and is refused later. Raises DataError for another
-        kind of rule.
-        """
+        """The parsed JSON, unchanged; raises DataError for another kind of rule."""
         refuse_other_rule(cls.__name__, record)
-        if not isinstance(record, dict) or record.get("format") != f"abstain.{cls.__name__}/4":
-            return record
-        advice = record.get("advice")
-        if isinstance(advice, dict):
-            unknown = {"samples": None, "samples_coverage": None, "fewest": None}
-            advice = {**advice, **unknown, "why_none": "few"}
-        return {**record, "format": cls._format(), "advice": advice}
+        return record
 
     def facts(self: Any) -> list[tuple[str, str]]:
         """Return what the repr, the HTML view and the command show: pairs of a heading and a text."""

@@ -369,7 +369,7 @@ def _read(
     # `origin` is None for confidences without a named score; its score is None for a function of the user's own
     rule_score = None if origin is None else origin.score
     if rule_score is None and origin is not None:
-        # a function, whose name cannot be stored: for the rule its values are numbers of the user's own
+        # a function, whose name cannot be stored: the rule takes its values for numbers of the user's own
         confidence = scores.by_name(score)(logits, probs=probs)
         checked_confidences = read_confidences(_FUNCTION_NAME, score=None, confidence=confidence)
     else:
@@ -426,7 +426,7 @@ def _request_jointly(
         raise InputError(
             f"{_FUNCTION_NAME}: `risk` must name at least two promises, got {len(names)}. Give a number."
         )
-    # one array for all promises, or one for each
+    # one array for each promise; `data.loss` is a dict of them, or one array that all promises share
     loss_by_name = losses_by_promise(_FUNCTION_NAME, data.loss, names)
     # is each promise about the samples that are predicted as one class?
     by_class = among is None and has_labels
