@@ -41,6 +41,8 @@ def test_asymptotic_oracle_is_the_limit_and_refuses_other_losses():
     assert abstain.metrics.oracle_aurc(loss) == pytest.approx(limit, rel=1e-4)
     with pytest.raises(abstain.errors.InputError, match="0/1 loss only"):
         abstain.e_aurc([0.5, 0.2], [1, 2], oracle="asymptotic")
+    with pytest.raises(abstain.errors.InputError, match="holds for 0/1 loss only"):
+        abstain.naurc([5, 6, 5, 6], [0.9, 0.8, 0.7, 0.6], oracle="asymptotic")
 
 
 def test_excess_and_normalised_from_their_parts():

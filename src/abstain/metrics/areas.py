@@ -319,6 +319,11 @@ def _area_and_best(sample: Sample, estimator: str, ties: str, oracle: str) -> _A
     `sample.name`, for another `oracle`, and for "asymptotic" with losses other than 0/1.
     """
     check_choice(sample.name, "oracle", oracle, get_args(Oracle))
+    if oracle == "asymptotic" and not sample.is_zero_one():
+        raise InputError(
+            f'{sample.name}: oracle="asymptotic" is R + (1-R) ln(1-R), which holds for 0/1 loss only. '
+            f'Use oracle="empirical".'
+        )
     xp = sample.backend.xp
     returns_best_itself = sample.name == "oracle_aurc"  # the public function that was called
     if estimator == "harmonic" and sample.backend.is_host and not returns_best_itself:
@@ -336,11 +341,6 @@ def _area_and_best(sample: Sample, estimator: str, ties: str, oracle: str) -> _A
         # `full_xp` has the array-API functions that plain numpy lacks
         best = core.oracle_area(sample.backend.full_xp, sample.loss, sample.weight, estimator)
     if oracle == "asymptotic":
-        if not sample.is_zero_one():
-            raise InputError(
-                f'{sample.name}: oracle="asymptotic" is R + (1-R) ln(1-R), which holds for 0/1 loss only. '
-                f'Use oracle="empirical".'
-            )
         best = core.asymptotic_oracle(xp, risk)
     area = _area_of(sample, estimator, ties)
     if oracle == "empirical" and sample.weight is not None and not returns_best_itself:
