@@ -644,9 +644,8 @@ def _equivalent_draws(
     sums over all samples. Arrays have one entry per cut.
     """
     draws = share * (1 - share) / np.where(variance.variance > 0, variance.variance, 1.0)
-    # sum w^2 = sum w: where all weights are 1. Other weights have exactly equal sums only by chance; their limits are
-    # then narrower by the ratio below, no more.
-    is_unweighted = weights.squared_weight_sum == weights.total_mass
+    # sum w = sum w^2 = sum w^4: all weights are 0 or 1
+    is_unweighted = weights.total_mass == weights.squared_weight_sum == weights.fourth_power_weight_sum
     if is_unweighted:
         return draws
     normal_quantile = student_quantile(math.inf, level)
