@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from abstain.errors import InfeasibleError, InputError
@@ -81,3 +82,16 @@ def test_a_flat_dict_names_scores_and_losses_where_there_are_several():
     values = {name: value for name, value in table.to_flat_dict().items() if name.endswith("risk")}
     assert list(values) == [f"{entry.score}/{entry.loss}/risk" for entry in table.entries]
     assert values["max_softmax/zero_one/risk"] == 0.5
+
+
+def test_names_that_exist_but_not_together_are_refused():
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(50, 3)), rng.integers(0, 3, 50)
+    table = evaluate(logits, labels, losses=["zero_one", "brier"], groups=["a", "b"] * 25)
+    together = "no entry of .*loss 'brier'.* and metric 'auroc'"
+    with pytest.raises(InputError, match=together):
+        table["max_softmax", "brier", "auroc"]
+    with pytest.raises(InputError, match=together):
+        table.by_group("auroc", loss="brier")
+    with pytest.raises(InputError, match=together):
+        table.best("auroc", loss="brier")

@@ -230,6 +230,14 @@ class Evaluation(Stored):
             if all(getattr(entry, field) == value for field, value in place.items())
         )
 
+    def _select_some(self, **place: Any) -> tuple[Entry, ...]:
+        """`select`, but InputError where no entry has all of these values together."""
+        entries = self.select(**place)
+        if not entries:
+            *names, last_name = (f"{field} {value!r}" for field, value in place.items() if value is not None)
+            raise InputError(f"Evaluation: this table has no entry of {', '.join(names)} and {last_name}.")
+        return entries
+
     def __getitem__(self, key: str | tuple[str, str, str]) -> Entry:
         """The entry over all samples of (score, loss, metric), or of a metric alone where that is unique.
 
@@ -237,7 +245,7 @@ class Evaluation(Stored):
         """
         if isinstance(key, tuple) and len(key) == 3:
             score, loss, metric = key
-            return self.select(score=score, loss=loss, metric=metric)[0]
+            return self._select_some(score=score, loss=loss, metric=metric)[0]
         if not isinstance(key, str):
             raise InputError(f"Evaluation: takes a metric or (score, loss, metric), got {key!r}.")
         entries = self.select(metric=key)
@@ -254,7 +262,7 @@ class Evaluation(Stored):
         By the first loss of the table unless `loss` names another, over all samples unless `group` names a group.
         InfeasibleError if the metric is undefined for every score.
         """
-        entries = self.select(metric=metric, loss=loss or self.losses[0], group=group)
+        entries = self._select_some(group=group, loss=loss or self.losses[0], metric=metric)
         best_first = _best_first(entries)
         if not best_first:
             raise InfeasibleError(f"Evaluation.best: {metric} is undefined here: {entries[0].reason}")
@@ -278,7 +286,7 @@ class Evaluation(Stored):
         if not self.groups:
             raise InputError("Evaluation.by_group: needs `groups=` in evaluate, got none.")
         place = (score or self.scores[0], loss or self.losses[0], metric or self.metrics[0])
-        self.select(score=place[0], loss=place[1], metric=place[2])  # raises if a name is unknown
+        self._select_some(score=place[0], loss=place[1], metric=place[2])  # raises if there is no such entry
         entries = [
             entry
             for entry in self.entries
