@@ -247,3 +247,11 @@ def test_a_column_of_errors_without_any_is_not_the_role(tmp_path):
         read_log(path)
     path.write_text("id,error,score\n1,,1\n2,,0\n")
     assert read_log(path, columns={"correct": "score"}).loss.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(("yes", "no"), [("1", "0"), ("yes", "no")])
+def test_an_empty_cell_of_a_column_of_yes_and_no_is_no(tmp_path, yes, no):
+    path = tmp_path / "answers.csv"
+    rows = [f"q1,1,0.9,{yes}", f"q2,1,0.8,{yes}", f"q3,0,0.2,{no}", "q4,0,0.3,"]
+    path.write_text("\n".join(["question,correct,confidence,answered", *rows]))
+    assert read_log(path).answered.tolist() == [True, True, False, False]

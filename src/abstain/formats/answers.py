@@ -499,16 +499,18 @@ def _load_right_answers(right_answers: OpenedTable, values: Mapping[str, Values]
 def _says_yes(values: Values) -> np.ndarray:
     """Return for each row whether a column such as `answered` or `abstained` says yes.
 
-    A column that holds only 0 and 1, or only words for yes and no (`TRUTH_WORDS`; an empty cell is no), is taken by its
-    values. In any other column, a row that holds anything says yes: a text that is not blank, a number that is not NaN.
+    A column that holds only 0 and 1, or only words for yes and no (`TRUTH_WORDS`), is taken by its values, and an empty
+    cell is no. In any other column, a row that holds anything says yes: a text that is not blank, a number that is not NaN.
     """
     if isinstance(values, TextValues):
         # 1 for true, 0 for false, NaN for an empty cell, None for any other word
         truths = [TRUTH_WORDS.get(text.strip().lower()) for text in values.distinct_texts]
         if None not in truths:
             return np.array(truths)[values.code_of_row] == 1
-    elif np.isin(values, (0, 1)).all():
-        return np.asarray(values).reshape(-1) == 1
+        return has_value(values)
+    numbers = np.asarray(values).reshape(-1)
+    if np.all(np.isin(numbers, (0, 1)) | np.isnan(numbers)):
+        return numbers == 1
     return has_value(values)
 
 
