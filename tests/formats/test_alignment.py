@@ -13,7 +13,12 @@ import abstain
 from abstain.cli import cli
 from abstain.errors import AbstainWarning, DataError
 from abstain.formats import read_predictions
-from abstain.formats.alignment import align_models, check_same_ids, comparison_arguments
+from abstain.formats.alignment import (
+    OtherSamplesError,
+    align_models,
+    check_same_ids,
+    comparison_arguments,
+)
 
 
 def two_tables(folder, header="id,correct,confidence", rows=("1,1,0.9", "2,0,0.4", "3,1,0.7", "4,0,0.2")):
@@ -279,3 +284,14 @@ def test_another_label_of_the_same_id_is_told(tmp_path, labels, moved):
         "these are the same samples."
     ) in told
     assert "different labels" not in CliRunner().invoke(cli, ["compare", files[0], files[0]]).output
+
+
+def test_a_gap_among_the_labels_of_both_files_is_no_difference(tmp_path):
+    text = "label,prediction,confidence,abstained\n1,1,0.9,0\n0,1,0.8,0\n,1,0.7,1\n1,1,0.6,0\n"
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text(text)
+    models = [read_predictions(tmp_path / name) for name in ("a.csv", "b.csv")]
+    assert [model.n for model in align_models(models)] == [4, 4]
+    (tmp_path / "b.csv").write_text(text.replace("\n,1", "\n0,1"))
+    with pytest.raises(OtherSamplesError, match="different labels"):
+        align_models([models[0], read_predictions(tmp_path / "b.csv")])

@@ -229,7 +229,9 @@ def check_shared_columns_equal(models: Sequence[Predictions]) -> str | None:
         models_with_column = [model for model in models if getattr(model, attribute) is not None]
         columns = [as_array(getattr(model, attribute)) for model in models_with_column]
         for model, column in zip(models_with_column[1:], columns[1:]):
-            if not np.array_equal(column, columns[0]):
+            # a number that is missing in both, NaN, is no difference; texts have none
+            are_floats = column.dtype.kind == columns[0].dtype.kind == "f"
+            if not np.array_equal(column, columns[0], equal_nan=are_floats):
                 raise _other_samples_error(models_with_column[0], model, f"they have different {title}")
         if len(columns) == len(models) and confirming_column is None:
             confirming_column = title
