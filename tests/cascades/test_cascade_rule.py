@@ -79,6 +79,15 @@ def test_damaged_records_are_refused(field, value):
             Cascade.from_json(json.dumps(stored))
 
 
+@pytest.mark.parametrize("number", [4, 5])
+def test_a_cascade_of_an_older_format_is_called_so(number):
+    stored = json.loads(cascade(sample(), **RULE).to_json())
+    del stored["references"]
+    stored["format"] = f"abstain.Cascade/{number}"
+    with pytest.raises(DataError, match="not a stored cascade written by `to_json` of this version"):
+        Cascade.from_json(json.dumps(stored))
+
+
 @pytest.mark.parametrize(("field", "value"), [("risk", 0.01), ("cost", 0.5), ("unit", "cents")])
 def test_a_number_that_no_other_depends_on_cannot_be_edited(field, value):
     stored = json.loads(cascade(sample(), **RULE).to_json())

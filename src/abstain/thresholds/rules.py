@@ -241,6 +241,23 @@ class Threshold(Promised):
     reference: Reference
     origin: Origin | None = None
 
+    @classmethod
+    def _upgraded(cls, record: Any) -> Any:
+        """The parsed JSON of format 4 in today's format; anything else unchanged.
+
+        Only the advice differs, which a rule has that accepts nothing. Format 4 advised too few samples, so its number
+        is dropped; `why_none`, the reason for there being no number, then says "few": these data are too few to tell.
+        Raises DataError for another kind of rule.
+        """
+        record = super()._upgraded(record)
+        if not isinstance(record, dict) or record.get("format") != f"abstain.{cls.__name__}/4":
+            return record
+        advice = record.get("advice")
+        if isinstance(advice, dict):
+            unknown = {"samples": None, "samples_coverage": None, "fewest": None}
+            advice = {**advice, **unknown, "why_none": "few"}
+        return {**record, "format": cls._format(), "advice": advice}
+
     @property
     def feasible(self) -> bool:
         """Is there a threshold?"""
