@@ -500,7 +500,8 @@ def _says_yes(values: Values) -> np.ndarray:
     """Return for each row whether a column such as `answered` or `abstained` says yes.
 
     A column that holds only 0 and 1, or only words for yes and no (`TRUTH_WORDS`), is taken by its values, and an empty
-    cell is no. In any other column, a row that holds anything says yes: a text that is not blank, a number that is not NaN.
+    cell is no. In any other column, a row that holds anything says yes: a text that is not blank, a number that is not
+    NaN.
     """
     if isinstance(values, TextValues):
         # 1 for true, 0 for false, NaN for an empty cell, None for any other word
