@@ -92,7 +92,7 @@ def check_delta(function: str, value: Any) -> float:
     Raises InputError, which says what delta is, for anything else, such as the 0.95 of a level of confidence.
     """
     delta = check_fraction(function, "delta", value, open_high=True)
-    explanation = explain_large_delta(delta)  # empty if delta is at most `LARGEST_DELTA`
+    explanation = explain_large_delta(delta)  # empty if delta is at most `LARGEST_DELTA`, which is 0.5
     if explanation:
         raise InputError(
             f"{function}: `delta` must lie in (0, {LARGEST_DELTA:g}], got {delta:g}; {explanation}"
@@ -242,7 +242,7 @@ def check_pair(
     if 0 in tuple(loss.shape):
         raise InputError(f"{function}: needs at least one sample, got shape {tuple(loss.shape)}.")
     if not defers_confidence:
-        check_confidence(function, backend, confidence)
+        check_confidence(function, backend, confidence)  # raises for NaN and infinity
     check_finite(function, "loss", backend, loss, "Drop the sample or mark it with `abstained=`.")
     if backend.is_host and confidence.dtype.kind in "iu" and confidence.dtype.itemsize == 8:
         largest = max(int(confidence.max()), -int(confidence.min()))
@@ -281,13 +281,14 @@ def check_weight(
     _check_shape_of_loss(function, "sample_weight", weight, loss)
     check_finite(function, "sample_weight", backend, weight, "")
     xp = backend.xp
-    if not is_concrete(weight):
+    if not is_concrete(weight):  # a jax tracer: its values cannot be read
         return weight if repetitions else _divide_by_unit(backend, weight)
     if bool(xp.any(weight < 0)):
         raise InputError(f"{function}: `sample_weight` must not be negative, got {float(xp.min(weight)):g}.")
     if bool(xp.any(~xp.any(weight > 0, axis=-1))):
         raise InputError(f"{function}: `sample_weight` must have some mass, got all zeros.")
     if repetitions:
+        # raises unless the smallest weight that is no whole number is None: there is none
         check_repetitions(function, "sample_weight", _smallest_fractional_weight(backend, weight))
         return weight
     weight = _divide_by_unit(backend, weight)
@@ -421,20 +422,22 @@ class ClassScores(NamedTuple):
         On the host the rows are handled a chunk at a time. Each row is computed alone and in one memory layout, so its
         result does not depend on its position.
         """
-        member_axis = self.values.shape[:1] if self.is_ensemble else ()
+        members = self.values.shape[:1] if self.is_ensemble else ()  # a shape: one axis or none
         with np.errstate(all="ignore"):  # infinities are expected: they become the ends of the scale
             if not self.backend.is_host:
                 xp = self.backend.xp
                 return compute(xp, xp.astype(self.values, float_dtype(xp)))
-            rows = self.values.reshape(*member_axis, -1, self.values.shape[-1])
+            rows = self.values.reshape(*members, -1, self.values.shape[-1])
             # as many rows as have `_CHUNK` entries, so that temporary arrays stay in cache
-            chunk_rows = max(1, _CHUNK // (rows.shape[-1] * math.prod(member_axis)))
+            chunk_rows = max(1, _CHUNK // (rows.shape[-1] * math.prod(members)))
             chunks = [
                 compute(np, np.array(rows[..., start : start + chunk_rows, :], dtype=np.float64, order="C"))
                 for start in range(0, rows.shape[-2], chunk_rows)
             ]
+        # shape (all samples, *shape of one result)
         results = np.concatenate(chunks)
-        return results.reshape(self.values.shape[len(member_axis) : -1] + results.shape[1:])
+        shape_of_samples = self.values.shape[len(members) : -1]
+        return results.reshape(shape_of_samples + results.shape[1:])
 
     def to_input_library(self, value: Array) -> Any:
         """Return a result in the input's library and on its device; finite even where that has float32 only."""
@@ -542,7 +545,7 @@ def _binary_columns(backend: Backend, values: Array, kind: str) -> Array:
     `backend` is the array library that computes; on the host that is numpy.
     """
     xp = backend.xp
-    if values.ndim > 1:
+    if values.ndim > 1:  # its last axis has length 1
         values = values[..., 0]
     values = xp.astype(values, float_dtype(xp))  # in float32 1 - p would be rounded
     if kind == "probs":
@@ -625,7 +628,7 @@ def _index_of_first_true(xp: Any, mask: Array) -> tuple[int, ...]:
 def _check_logits(
     function: str, backend: Backend, x: Array, allows_minus_infinity: bool
 ) -> tuple[float, float]:
-    """Return the smallest and the largest logit; raise InputError for NaN, +inf and -inf.
+    """Return the smallest and the largest logit (0 and 1 for booleans); raise InputError for NaN, +inf and -inf.
 
     With `allows_minus_infinity`, -inf marks a class that cannot occur, and only a row in which all classes are -inf is
     refused. `function` is the public function that messages name. `backend` is the array library that computes; on the

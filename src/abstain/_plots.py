@@ -251,7 +251,7 @@ def _highest_risk(ax: Any, bands: Mapping[str, Any]) -> float:
     values at coverages below `_SETTLED_COVERAGE` are ignored: the curve comes in from above.
     """
     highest = float(ax.dataLim.intervaly[1])  # matplotlib extends it by every line and band that is drawn
-    settled_values = []
+    settled_values: list[float] = []
     parts = [(line.get_xdata(), line.get_ydata()) for line in ax.lines if line.get_gid() == _CURVE_MARK]
     parts += [(band.coverage, band.high) for band in bands.values()]
     for coverage, values in parts:
@@ -292,11 +292,12 @@ def name_curves(ax: Any) -> None:
     named_artists, _ = ax.get_legend_handles_labels()
     if not named_artists:
         return
-    shifts = _name_shifts(ax, named_artists)  # points above the ends of the curves
+    shifts = _name_shifts(ax, named_artists)  # points above the ends of the curves; None for a legend
     if shifts is None:
         draw_legend(ax)
         return
     colors = import_optional("matplotlib.colors", "Plotting", "plot")
+    # all of them are curves that reach full coverage
     for line, shift in zip(named_artists, shifts):
         # thin letters need contrast
         darker = tuple(0.75 * channel for channel in colors.to_rgb(line.get_color()))
@@ -414,7 +415,7 @@ def _thin_ticks(axis: Any) -> bool:
     locator = axis.get_major_locator()
     if not isinstance(locator, ticker.MaxNLocator):
         return False
-    along = 0 if axis.axis_name == "x" else 1
+    along = 0 if axis.axis_name == "x" else 1  # index of the coordinate that runs along this axis
     low, high = sorted(axis.get_view_interval())
     ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
     boxes = [tick.label1.get_window_extent() for tick in ticks if tick.label1.get_text()]
@@ -424,7 +425,7 @@ def _thin_ticks(axis: Any) -> bool:
     gap = _TICK_GAP * ticks[0].label1.get_fontsize() * axis.figure.dpi / 72
     if all(end + gap <= start for (_, end), (start, _) in pairwise(intervals)):
         return False
-    # bins between ticks are one fewer than ticks; one of these ticks is to go
+    # the locator counts bins between ticks, one fewer than ticks; one of these ticks is to go
     axis.set_major_locator(
         ticker.MaxNLocator(
             max(_FEWEST_TICKS - 1, len(boxes) - 2), steps=[1, 2, 2.5, 5, 10], min_n_ticks=_FEWEST_TICKS
@@ -439,6 +440,7 @@ def _wrap_axis_labels(panel: Any, panels: Sequence[Any]) -> bool:
     The room is centred on the axis, as the label is, and ends at the edge of the figure or halfway to the next panel.
     """
     changed = False
+    # `along` is the coordinate that runs along the axis, 0 for x and 1 for y
     for along, label in enumerate((panel.xaxis.label, panel.yaxis.label)):
         axes_box = panel.get_window_extent()
         edges = [0.0, float(panel.figure.bbox.max[along])]

@@ -24,6 +24,7 @@ def parse_size(function: str, size: str | float) -> int:
     """
     match = _SIZE.fullmatch(size) if isinstance(size, str) else None
     if match:
+        # such as "512", "M" and "i", of which the last two may be empty
         number, prefix, binary = match.groups()
         base = 1024 if binary else 1000
         power = _PREFIXES.index(prefix.upper() or " ")  # no prefix is 0, K is 1, M is 2 ...

@@ -87,9 +87,12 @@ class Stored(Printable):
         if cls._has_checksum and isinstance(record, dict):
             checksum = record.pop("checksum", None)
         restored: Self = _restore(cls, record, path=cls.__name__, rule=_ANY_NUMBER_BUT_NAN)
-        # a record in an older format has the checksum of its own fields
-        if cls._has_checksum and checksum not in (_checksum(_to_plain(restored)), _checksum(record)):
-            raise DataError(f"{cls.__name__}: `checksum` must be that of the other fields. {_REMEDY}")
+        if cls._has_checksum:
+            # Of the restored fields: the text may write a number in another way. Or of the fields as they are in the
+            # text: `_restore` brings a record in an older format to today's fields, which have another checksum.
+            accepted_checksums = (_checksum(_to_plain(restored)), _checksum(record))
+            if checksum not in accepted_checksums:
+                raise DataError(f"{cls.__name__}: `checksum` must be that of the other fields. {_REMEDY}")
         return restored
 
     def save(self, path: Any) -> None:
@@ -300,6 +303,7 @@ def _restore_record(record_type: Any, value: Any, path: str) -> Any:
     is_stored = issubclass(record_type, Stored)
     if is_stored:
         value = record_type._upgraded(value)  # from an older format that can still be read; else unchanged
+    # a name and a number, such as "abstain.Threshold/3"
     if is_stored and not (isinstance(value, dict) and value.get("format") == record_type._format()):
         got = repr(value.get("format") if isinstance(value, dict) else value)[:60]
         raise DataError(
@@ -308,7 +312,7 @@ def _restore_record(record_type: Any, value: Any, path: str) -> Any:
         )
     if not isinstance(value, dict):
         raise _wrong_value(path, "a record", value)
-    annotations = typing.get_type_hints(record_type, include_extras=True)
+    annotations = typing.get_type_hints(record_type, include_extras=True)  # by field, such as `float | None`
     field_names = [field.name for field in dataclasses.fields(record_type)]
     for name in field_names:
         if name not in value:

@@ -252,6 +252,7 @@ def _align_latex_digits(cells: Sequence[str]) -> list[str]:
     shapes = {_NUMBER.sub("0", text) for text in texts_with_numbers}  # e.g. "0 [0, 0]"
     # only cells that start with a number: padding would tear words with numbers apart
     if len(shapes) == 1 and shapes.pop()[:1] in "0-[":
+        # by number of a cell: most characters before its decimal point, and from the point on
         widths = _number_widths(texts_with_numbers)
         texts = [_pad_numbers(text, widths) for text in texts]
     widest_mark = max(marks, key=len, default="")
@@ -394,8 +395,12 @@ class Notebook(Printable):
     _shows_rows_spread_out: ClassVar[bool] = False
 
     def _repr_html_(self) -> str:
-        """Return the HTML that a notebook shows: the repr, and at most `_NOTEBOOK_ROWS` rows of the frame."""
+        """Return the HTML that a notebook shows: the repr, and at most `_NOTEBOOK_ROWS` rows of the frame.
+
+        These are the first rows, or rows spread from start to end where `_shows_rows_spread_out`, as for curves.
+        """
         to_frame = getattr(self, "frame", None)
+        # values by name of the column; none for a class without a method `frame`
         columns = {} if to_frame is None else to_frame("dict")
         row_count = max((len(values) for values in columns.values()), default=0)
         rows = list(range(min(row_count, _NOTEBOOK_ROWS)))

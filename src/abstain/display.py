@@ -311,15 +311,17 @@ class IntervalDisplay:
         """Draw points and bars on `ax`, the first on top, with one of `row_labels` for each.
 
         Labels are written as they are: lines are not broken here, and neither fonts nor the size of the figure change.
+        `reference`, such as 0 for differences, is where a vertical line is drawn (None: no line). `style_numbers` are
+        numbers of colours, one per point; empty means the first colour for all.
         """
         if self.reference is not None:
             ax.axvline(self.reference, color=GREY, linewidth=1)
         heights = range(len(self.names), 0, -1)
-        numbers = self.style_numbers or (0,) * len(self.names)
-        for height, estimate, low, high, number in zip(
-            heights, self.estimates, self.low, self.high, numbers, strict=True
+        style_numbers = self.style_numbers or (0,) * len(self.names)
+        for height, estimate, low, high, style_number in zip(
+            heights, self.estimates, self.low, self.high, style_numbers, strict=True
         ):
-            colour = line_style(number).color
+            colour = line_style(style_number).color
             if low is not None and high is not None:
                 ax.plot([low, high], [height, height], color=colour, linewidth=2, solid_capstyle="butt")
             ax.plot([estimate], [height], "o", color=colour, markersize=5)
@@ -358,6 +360,6 @@ def save_figure(ax: Axes, path: Any) -> None:
     # type 42 keeps letters as letters; a fixed salt keeps the names inside an SVG file the same in every run
     settings = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "abstain"}
     without_date: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
-    figure: Any = ax.figure
+    figure: Any = ax.figure.figure  # the whole figure, also where the axes are in a subfigure
     with matplotlib.rc_context(settings), replacing(path) as stream:
-        figure.figure.savefig(stream, format=ending, dpi=300, metadata=without_date.get(ending))
+        figure.savefig(stream, format=ending, dpi=300, metadata=without_date.get(ending))
