@@ -261,6 +261,7 @@ def _sum_ranges(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> Rang
         error_counts = [
             np.count_nonzero(columns.loss[start:end]) for start, end in zip(filled_starts, filled_ends)
         ]
+        # all w^p are 1 and l^j is l for j above 0, so each sum is the number of samples or that of errors
         result.sums[:COUNT, has_samples] = _powers_of_counts(sizes[has_samples], np.asarray(error_counts))
         return result
     loss = columns.loss.astype(np.float64, copy=False)
@@ -271,7 +272,7 @@ def _sum_ranges(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> Rang
         np.add.reduceat(flags, filled_starts, dtype=np.float64)
         for flags in (is_graded, loss < 0, is_fractional)
     ]
-    # sums by range of w, w l, w^2 l^j (j = 0, 1, 2) and w^4 l^j (j = 0 ... 4)
+    # sums by range of w, w l, w^2 l^j (j = 0, 1, 2) and w^4 l^j (j = 0 ... 4), the order of SUMS
     powers = sum_powers_by_row(loss, weight, filled_ends, zero_one)
     result.sums[:COUNT, has_samples] = powers.columns
     return result

@@ -736,17 +736,20 @@ def _in_step(function: str, first: Iterator[Piece], second: Iterator[Piece]) -> 
     first_piece = next(first, None)
     second_piece = next(second, None)
     while first_piece is not None and second_piece is not None:
-        rows = min(first_piece[1].num_rows, second_piece[1].num_rows)
+        _, first_table = first_piece
+        _, second_table = second_piece
+        rows = min(first_table.num_rows, second_table.num_rows)
         if rows:  # a file may hold a table without rows
             yield _first_rows(first_piece, rows), _first_rows(second_piece, rows)
         # None where a piece has no more rows
         first_piece = _remaining_rows(first_piece, rows) or next(first, None)
         second_piece = _remaining_rows(second_piece, rows) or next(second, None)
-    surplus = first_piece or second_piece
+    surplus = first_piece or second_piece  # at most one side has rows that remain
     if surplus is not None:
+        origin, _ = surplus
         raise DataError(
             f"{function}: the files of both models must hold the same samples, but one side has more of them "
-            f"(it goes on in {surplus[0].file})."
+            f"(it goes on in {origin.file})."
         )
 
 
