@@ -74,6 +74,7 @@ def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: f
         rules = Rules(unanswered=unanswered, missing="last")  # without a confidence: ranked last
         return _measure_if_defined(
             log,
+            rows=log.scored,
             label="aurc",
             compute_interval=lambda: log_interval(log, "aurc", rules=rules, level=level, metric_options={}),
         )
@@ -121,6 +122,7 @@ def risk_at_coverage(
         options = {"coverage": coverage}
         return _measure_if_defined(
             log,
+            rows=log.scored,
             label=f"risk_at_{coverage:g}",
             compute_interval=lambda: log_interval(
                 log, "risk_at_coverage", rules=rules, level=level, metric_options=options
@@ -168,6 +170,7 @@ def answer_score(name: str = "simpleqa_f", level: float = 0.95, unanswerable: st
             log = replace(log, unanswerable=_find_unanswerable(scores, unanswerable))
         return _measure_if_defined(
             log,
+            rows=log.scored,
             label=chosen_metric.key,
             compute_interval=lambda: interval_without_ranking(log, chosen_metric, level=level),
         )
@@ -215,7 +218,10 @@ def calibration_error(confidence: str = "confidence", scale: str = "fraction", l
             log = replace(log, signals={confidence: numbers / 100})
         metric = CALIBRATION_METRICS["calibration_error"]
         return _measure_if_defined(
-            log, label=metric.key, compute_interval=lambda: interval_without_ranking(log, metric, level=level)
+            log,
+            rows=log.scored & log.answered & np.isfinite(log.signals[confidence]),
+            label=metric.key,
+            compute_interval=lambda: interval_without_ranking(log, metric, level=level),
         )
 
     return measure
@@ -249,13 +255,11 @@ def pass_k(k: int = 1, level: float = 0.95) -> Metric:
         # one score per sample and epoch (in older versions of Inspect one per sample)
         log = _make_log(scores, None)  # losses, one row per score
         rows = log.scored  # a mask: scores that are a grade or no answer
-        if log.questions < 2:  # of a run that has just begun
-            return {}
-        # scores without sample ids are of as many samples
-        question = np.arange(log.n) if log.question is None else np.asarray(log.question)
+        question = _question_of_row(log)
         epoch_counts = np.unique(question[rows], return_counts=True)[1]  # of the samples that were scored
-        smallest_count = epoch_counts.min(initial=log.n)
-        if smallest_count < k:  # some question does not have its epochs yet
+        if len(epoch_counts) < 2:  # of a run that has just begun
+            return {}
+        if epoch_counts.min() < k:  # some question does not have its epochs yet
             return {}
         table = evaluate_repeats(
             1 - log.losses_with_unanswered_wrong(rows),
@@ -316,14 +320,21 @@ def _make_log(scores: list[SampleScore], confidence: str | None) -> Log:
     )
 
 
-def _measure_if_defined(log: Log, label: str, compute_interval: Callable[[], Interval]) -> dict[str, float]:
+def _question_of_row(log: Log) -> np.ndarray:
+    """Return a number for the question of each row; scores without sample ids are of as many questions."""
+    return np.arange(log.n) if log.question is None else np.asarray(log.question)
+
+
+def _measure_if_defined(
+    log: Log, rows: np.ndarray, label: str, compute_interval: Callable[[], Interval]
+) -> dict[str, float]:
     """Return an interval as {label: estimate, label_low: ..., label_high: ...}; empty where it has too few answers.
 
-    `log` holds the answers, one row per score; `log.questions` is the number of questions. Inspect also computes
-    metrics while a run is under way, and an error would end the run. Mistakes in the task, such as a confidence that no
-    score has, still raise.
+    `log` holds the answers, one row per score, and `rows` is a mask of those that the metric reads. Inspect also
+    computes metrics while a run is under way, and an error would end the run. Mistakes in the task, such as a
+    confidence that no score has, still raise.
     """
-    if log.questions < 2:  # an interval needs two
+    if len(np.unique(_question_of_row(log)[rows])) < 2:  # an interval needs two questions
         return {}
     try:
         return _label_limits(label, compute_interval())

@@ -162,6 +162,10 @@ def test_a_run_that_has_just_begun_has_no_values_and_goes_on():
     assert risk_at_coverage()(scores(("N", 0.9), ("N", 0.8))) == {}
     assert answer_score()(scores(("C", None))) == {}
     assert pass_k(2)(scores(("C", None), ("I", None))) == {}
+    # "X" is no grade: nothing of these is scored, and nothing but the first of the next
+    for begun in (scores(*[("X", 0.5)] * 4), scores(("C", 0.9), *[("X", 0.5)] * 3)):
+        for metric in (aurc(), risk_at_coverage(), answer_score(), calibration_error(), pass_k(1)):
+            assert metric(begun) == {}
 
 
 def test_what_cannot_be_measured_is_said():
