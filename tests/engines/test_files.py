@@ -86,6 +86,9 @@ def test_the_siblings_agree_with_the_functions_in_memory(sample, tmp_path, tiny_
     np.testing.assert_allclose(curve.risk, truth.risk[at], rtol=1e-12)
     np.testing.assert_array_equal(curve.threshold, truth.threshold[at])
     assert curve.coverage[-1] == 1
+    for points in (0, -3, 2.5):
+        with pytest.raises(InputError, match="`points` must be a whole number, at least 1"):
+            files.risk_coverage_curve(path, points=points)
     found = files.evaluate(path)
     auroc = found["confidence", "loss", "auroc"].estimate
     assert auroc == pytest.approx(abstain.auroc(l, g), rel=1e-11)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
-from abstain._check import check_fraction, check_risk
+from abstain._check import check_count, check_fraction, check_risk
 from abstain.core.area_estimators import Estimator, Ties
 from abstain.display import CurveLine
 from abstain.engines.finish import REASON_FOR_NO_INTERVAL, Answer, EngineRequest, make_request
@@ -437,7 +437,7 @@ class Engine:
         columns, engine_options = self._separate_options(options)
         fields = parse_one_pair(function, columns)
         # no metric: the default evidence request has neither areas nor points
-        request = EngineRequest(curve_points=int(points), with_thresholds=True)
+        request = EngineRequest(curve_points=check_count(function, "points", points), with_thresholds=True)
         answers = self.answer(function, data, fields, request, **engine_options)
         if fields.group:
             return {group: answers[group].curve() for group in sort_groups(answers)}

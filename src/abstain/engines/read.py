@@ -170,9 +170,9 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
     """The columns of each pair of confidence and loss, from the keyword arguments of the public function.
 
     Without `labels` there is one pair: the columns `confidence` and `loss` (or `correct`). With `labels` every one of
-    `scores` is paired with every one of `losses`, both computed from the logits; `loss` and `correct` are then ignored.
-    None means that an argument was not passed. TypeError for an unknown argument, InputError for arguments that exclude
-    or need each other; `function` is what errors name.
+    `scores` is paired with every one of `losses`, both computed from the logits. None means that an argument was not
+    passed. TypeError for an unknown argument, InputError for arguments that exclude or need each other; `function` is
+    what errors name.
     """
     unknown = sorted(set(options) - set(ColumnOptions.__annotations__))
     if unknown:
@@ -180,6 +180,12 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
     passed = {name: value for name, value in options.items() if value is not None}
     if "correct" in passed and "loss" in passed:
         raise InputError(f"{function}: takes `loss` or `correct`, got both.")
+    for name in ("logits", "scores", "losses"):
+        if name in passed and "labels" not in passed:
+            raise InputError(f"{function}: `{name}` needs `labels`, got none.")
+    for name in ("loss", "correct"):
+        if name in passed and "labels" in passed:
+            raise InputError(f"{function}: losses come from `labels` and `logits`, or from `{name}`, got both.")
     confidence = passed.get("confidence", "confidence")
     # a confidence that is no name of a column must be a learned one
     learned = None if isinstance(confidence, str) else _require_learned(function, confidence)
@@ -196,8 +202,6 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
         repetitions=bool(passed.get("repetitions", False)),
     )
     if "labels" not in passed:
-        if "logits" in passed:
-            raise InputError(f"{function}: `logits` needs `labels`, got none.")
         return [fields]
     logits = passed.get("logits", "logits")
     fields = replace(
