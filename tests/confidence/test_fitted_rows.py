@@ -31,5 +31,6 @@ def test_of_many_rows_a_sample_is_remembered():
     fitted = rng.normal(size=60_000)
     known = FittedRows.of(fitted)
     assert len(known.confidences) <= 20_000
+    assert known.share_known(fitted) == 1
     assert known.share_known(fitted[:5000]) > 0.95
     assert known.share_known(rng.normal(size=5000)) == 0

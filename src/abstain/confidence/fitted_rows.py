@@ -25,7 +25,7 @@ class FittedRows:
     confidences : ndarray
         Rounded, increasing. At most 20,000: with more, those below `largest_hash` in a fixed pseudo-random order.
     largest_hash : float
-        In [0, 1]: rows with a larger pseudo-random number are not stored, and not asked about.
+        In [0, 1]: rows whose pseudo-random number is not below it are not stored, and not asked about.
     chance : float
         Share of fresh rows whose confidence would be among these by chance. By Good and Turing's rule it is twice the
         number of confidences that occur twice, over the number of rows.
@@ -59,11 +59,11 @@ class FittedRows:
         """Share of new rows that are recognised as rows of the fit; 0 if no more are than chance explains.
 
         `confidence` has one number per new row. Confidences that several new rows share are left out, and those that
-        would not have been stored: their pseudo-random number is above `largest_hash`. `chance` is the share of fresh
+        would not have been stored: their pseudo-random number is not below `largest_hash`. `chance` is the share of fresh
         rows whose confidence is among the stored ones by chance.
         """
         distinct, counts = np.unique(_round(confidence), return_counts=True)  # rounded as the stored ones are
-        single = distinct[(counts == 1) & (_pseudo_random(distinct) <= self.largest_hash)]
+        single = distinct[(counts == 1) & (_pseudo_random(distinct) < self.largest_hash)]
         if not len(single):
             return 0.0
         recognised_count = int(np.isin(single, self.confidences).sum())
