@@ -59,8 +59,8 @@ class FittedRows:
         """Share of new rows that are recognised as rows of the fit; 0 if no more are than chance explains.
 
         `confidence` has one number per new row. Confidences that several new rows share are left out, and those that
-        would not have been stored: their pseudo-random number is not below `largest_hash`. `chance` is the share of fresh
-        rows whose confidence is among the stored ones by chance.
+        would not have been stored: their pseudo-random number is not below `largest_hash`. `chance` is the share of
+        fresh rows whose confidence is among the stored ones by chance.
         """
         distinct, counts = np.unique(_round(confidence), return_counts=True)  # rounded as the stored ones are
         single = distinct[(counts == 1) & (_pseudo_random(distinct) < self.largest_hash)]

@@ -185,7 +185,9 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
             raise InputError(f"{function}: `{name}` needs `labels`, got none.")
     for name in ("loss", "correct"):
         if name in passed and "labels" in passed:
-            raise InputError(f"{function}: losses come from `labels` and `logits`, or from `{name}`, got both.")
+            raise InputError(
+                f"{function}: losses come from `labels` and `logits`, or from `{name}`, got both."
+            )
     confidence = passed.get("confidence", "confidence")
     # a confidence that is no name of a column must be a learned one
     learned = None if isinstance(confidence, str) else _require_learned(function, confidence)
