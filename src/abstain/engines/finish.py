@@ -782,7 +782,11 @@ class Answer:
         return thinned(name, accepted_mass / self.totals.total_mass, accepted_loss / accepted_mass)
 
     def curve(self) -> RiskCoverageCurve:
-        """The curve with its thresholds; the request must have asked for curve points with thresholds."""
+        """The curve with its thresholds, of losses in the user's units; engines take no samples that abstained.
+
+        The request must have asked for curve points with thresholds.
+        """
+        # one entry per point; `count` is the number of accepted samples
         accepted_mass, accepted_loss, threshold, count = self._curve_columns()
         return RiskCoverageCurve(
             coverage=accepted_mass / self.totals.total_mass,
