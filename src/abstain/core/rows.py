@@ -52,13 +52,17 @@ class Rows(NamedTuple):
 
     @classmethod
     def accumulate(cls, mass: np.ndarray, loss: np.ndarray) -> Rows:
-        """Rows of a whole data set from the mass and loss of each row, most confident first; all masses positive."""
+        """Rows of a whole data set, most confident first, from the total weight and total loss of each row, as vectors.
+
+        The total loss is the sum of weight times loss over the samples of a row. All masses are positive.
+        """
         accepted_mass = np.cumsum(mass)
         return cls(
             mass=mass,
             loss=loss,
             accepted_mass=accepted_mass,
             accepted_loss=np.cumsum(loss),
+            # shape (1,), not a number: leading axes may be batches, against which it broadcasts
             total_mass=accepted_mass[-1:],
             has_empty_rows=False,
         )
@@ -552,7 +556,8 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
 def _count_by_row(start: int, stop: int, row_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Count the samples of each row of a piece, and those of the row and of all rows above it in the data set.
 
-    The piece holds the samples start, ..., stop - 1; `row_ends` are the places of the last sample of each row, counted
+    A row is all samples of one confidence, and pieces hold whole rows. The piece holds the ranked samples start, ...,
+    stop - 1, so that `start` samples are above it; `row_ends` are the places of the last sample of each row, counted
     from `start`. All samples have weight 1. The arrays are not to be changed.
     """
     row_count = len(row_ends)
@@ -586,7 +591,9 @@ def _sum_loss_by_row(
         sum_dtype = np.int32 if len(loss) < 1 << 31 else np.int64
         running_loss = np.add.accumulate(loss, dtype=sum_dtype)
         has_ties = len(row_ends) < len(loss)
-        accepted_loss = (running_loss.take(row_ends) if has_ties else running_loss) + loss_above
+        accepted_loss = (running_loss.take(row_ends) if has_ties else running_loss).astype(np.float64)
+        if loss_above:
+            accepted_loss += loss_above
     return diff_from(accepted_loss, loss_above) if with_row_loss else None, accepted_loss
 
 
