@@ -36,22 +36,23 @@ def summary(content: Content) -> list[str]:
     """
     if len(content.models) == 1:
         model = content.models[0]
-        entry = model.evaluation[model.score, model.evaluation.losses[0], "aurc"]
+        only_loss = model.evaluation.losses[0]  # a page has one loss
+        entry = model.evaluation[model.score, only_loss, "aurc"]
         limits = "" if entry.low is None else f", {_describe_interval(entry, content.level)}"
-        gain = _describe_gain(model, model.predictions.name)
-        return [gain, f"AURC {entry.estimate:.3g}{limits}; lower is better."]
+        risks = _compare_risk_of_all_and_of_top_80_percent(model, subject=model.predictions.name)
+        return [risks, f"AURC {entry.estimate:.3g}{limits}; lower is better."]
     comparison = content.comparison
     assert comparison is not None
     best_model = _best_model(content)  # the first of the ranking
     direction = "lower" if comparison.lower_is_better else "higher"
-    # confidences of one model, the learned one among them, are not called models
-    verdict = _describe_verdict(comparison, before_and_after=is_before_and_after(content))
+    # before and after: a learned confidence next to the confidences of the same file, so of one model
+    noun = "confidences" if is_before_and_after(content) else "models"
+    verdict = _describe_verdict(comparison, noun)  # which one leads, and which ones may be as good
     if content.by_risk is not None:  # the models compared by their risk when everything is answered
+        # a sentence if another model has a smaller risk, else ""
         verdict += _describe_other_leader(content.by_risk, best_model)
-    return [
-        verdict,
-        f"{_describe_value(comparison)}; {direction} is better. {_describe_gain(best_model, 'It')}",
-    ]
+    risks = _compare_risk_of_all_and_of_top_80_percent(best_model, subject="It")
+    return [verdict, f"{_describe_best_value(comparison)}; {direction} is better. {risks}"]
 
 
 def is_before_and_after(content: Content) -> bool:
@@ -69,14 +70,13 @@ def _best_model(content: Content) -> ModelContent:
     return next(model for model in content.models if model.predictions.name == best)
 
 
-def _describe_verdict(comparison: Comparison, before_and_after: bool) -> str:
+def _describe_verdict(comparison: Comparison, noun: str) -> str:
     """Which model leads, and which others might be as good, in one sentence.
 
-    `before_and_after` says that the contestants are confidences of one model, the learned one among them.
+    `noun` is what the contestants are called: "models", or "confidences" if all are of one model.
     """
     best = comparison.names[0]
     rivals = [name for name in comparison.winners if name != best]  # winners: all that may be the best
-    noun = "confidences" if before_and_after else "models"
     count = len(comparison.names)
     if not rivals:
         return f"{best} is the best of {count} {noun}, as far as the tests can tell."
@@ -107,10 +107,10 @@ def _describe_other_leader(by_risk: Comparison, best_model: ModelContent) -> str
 
 def describe_first_place(comparison: Comparison) -> str:
     """Which model leads the ranking, and its number with its interval; without a full stop."""
-    return f"{comparison.names[0]} ranks first with {_describe_value(comparison)}"
+    return f"{comparison.names[0]} ranks first with {_describe_best_value(comparison)}"
 
 
-def _describe_value(comparison: Comparison) -> str:
+def _describe_best_value(comparison: Comparison) -> str:
     """The metric of the model that leads the ranking, with its interval."""
     best = comparison.contestants[0]
     limits = "" if best.low is None else f" ({_describe_interval(best, comparison.level)})"
@@ -121,7 +121,7 @@ def _describe_interval(interval: Any, level: float) -> str:
     return f"{level:.0%} interval {interval.low:.3g} to {interval.high:.3g}"
 
 
-def _describe_gain(model: ModelContent, subject: str) -> str:
+def _compare_risk_of_all_and_of_top_80_percent(model: ModelContent, subject: str) -> str:
     """Make a sentence with the risk of all answers and that of about the most confident 80% of them.
 
     `model` holds everything that the page shows of one model; `subject` is its name, or "It".
