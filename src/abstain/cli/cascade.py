@@ -400,9 +400,15 @@ def _make_look(
 ) -> Look:
     """Describe the data of one look, that is, of one check in a series; `state` is the file of the series, if any.
 
+    A check refuses files that the rule was made from, by their hashes in `calibration`, and adds nothing for a file
+    that the series counted before. `only` maps columns to the values whose rows were read (empty: all rows): other rows
+    of a file are other data.
+
     In a series no row may count twice: `rows` holds a fingerprint of each row, by which later looks recognise it. It is
-    None without a series, and for a rule with clusters, since the check itself counts each cluster once.
+    None without a series, and for a rule with clusters: of these the check leaves out all that an earlier look had, and
+    so each cluster counts once.
     """
+    # SHA-256 of the file that each model's calibration data came from, where that was a file
     calibration = [origin.sha256 for origin in rule.origins.values() if origin.sha256]
     rows = None
     # of a rule with several promises, `shared` is a rule with any one of them; all have the same clusters
