@@ -191,14 +191,18 @@ def _describe_columns(source: OpenedTable) -> dict[str, list[str]]:
         elif name in source.facts.possible_confidence_columns:
             kind = "signal"
         try:
-            share, distinct_count, content = _describe_values(column.load())
-            if content in ("", "nothing"):  # the reader may have found something else there, such as lists
-                content = source.facts.descriptions.get(name, content)
-            rows.append((display_name(name), kind, share, distinct_count, content))
+            values = column.load()
         except AbstainError:  # objects, or a mixture of texts and numbers
             is_nested = column.kind == "objects" and len(column.shape) > 1
             content = "lists of records, which are not read" if is_nested else "neither numbers nor text"
             rows.append((display_name(name), kind, "", "", content))
+            continue
+        share_present, distinct_count, content = _describe_values(values)
+        # Only empty texts (""), or only missing numbers ("nothing"): the reader may have found something else in the
+        # file's column, such as lists, and says so in its descriptions.
+        if content in ("", "nothing"):
+            content = source.facts.descriptions.get(name, content)
+        rows.append((display_name(name), kind, share_present, distinct_count, content))
     titles = ("column", "kind", "present", "distinct", "holds")
     return {title: [str(row[index]) for row in rows] for index, title in enumerate(titles)}
 
