@@ -545,15 +545,18 @@ def make_engine(
             load = Loader(function, fields)
             result = run.execute(load, request)
             oracle = None  # without a second execution
+            # `fields.repetitions`: are weights declared as numbers of repetitions? Equal weights are counts as well.
             weights_are_counts = result.survey.weights_are_counts(fields.repetitions)
-            # None where the area of the best order has a closed form, or is not needed
+            # None where no metric needs the best order, or where its area has a closed form: losses of 0 and 1 in all
+            # groups (`survey.zero_one`), with weights that are counts
             oracle_request = request.for_oracle(result.survey.zero_one, weights_are_counts)
             if oracle_request is not None:
                 totals = [result.totals_of(group) for group in result.groups]
-                # Are the losses of each group 0 or one number, which need not be 1? The loader then orders errors of
-                # unequal weight by weight, lightest first; other losses are ordered by the loss alone.
-                zero_one = all(total.in_error_units().zero_one for total in totals)
-                load_by_loss = load._replace(oracle_zero_one=zero_one)
+                # Are the losses of each group 0 or one number c? That includes losses of 0 and 1 with weights that are
+                # no counts. The loader then orders errors of unequal weight by weight, lightest first; other losses are
+                # ordered by the loss alone.
+                zero_one_in_units_of_c = all(total.in_error_units().zero_one for total in totals)
+                load_by_loss = load._replace(oracle_zero_one=zero_one_in_units_of_c)
                 oracle = run.execute(load_by_loss, oracle_request, stage="oracle: ")
             return {group: result.answer(group, oracle) for group in result.groups}
 
@@ -574,5 +577,6 @@ def make_engine(
             difference_sums = run.joint_sums(first, second, scale_derivatives)
             return comparison.compare(difference_sums)
 
+    # what users may pass on to `connect`: `options` by way of `answer`, `pair_options` by way of `compare_pair`
     options = (connection_option, "progress")
     return Engine(name=name, answer=answer, compare_pair=compare_pair, options=options, pair_options=options)
