@@ -52,7 +52,7 @@ REASON_FOR_NO_INTERVAL = "no interval: the oracle of losses other than 0/1 needs
 _BYTES_FOR_TWO_MODELS = 400  # the stored columns included
 _BYTES_FOR_DOUBLE_KEYS = 20
 _BYTES_FOR_SINGLE_KEYS = 11
-_BYTES_FOR_BLOCKS = 320
+_BYTES_FOR_DISTINCT_CONFIDENCES = 320
 _BYTES_FOR_THRESHOLDS = 240
 _BYTES_FOR_ORACLE = 130
 _BYTES_FOR_SUMS = 72
@@ -90,10 +90,12 @@ class EngineRequest:
         """Peak memory in bytes for each sample of a range.
 
         It is the size of the stored columns, and what the work of this request adds; the latter numbers were measured
-        with distinct confidences, which need most. `zero_one`: all losses are 0/1, stored as booleans; `is_double`:
-        confidences are stored as float64, otherwise float32; `has_weights`: there is a column of float64 weights.
+        on samples that all differ in confidence, which need most. `zero_one`: all losses are 0/1, stored as booleans;
+        `is_double`: confidences are stored as float64, otherwise float32; `has_weights`: there is a column of float64
+        weights.
         """
         if self.compares_two_models:
+            # the stored columns included: of any type they are a small share of it
             return _BYTES_FOR_TWO_MODELS
         confidence_bytes = 8 if is_double else 4
         loss_bytes = 1 if zero_one else 8
@@ -103,9 +105,11 @@ class EngineRequest:
             # an area of unweighted 0/1 losses is computed from packed keys, which threads copy while they sort
             return stored_bytes + (_BYTES_FOR_DOUBLE_KEYS if is_double else _BYTES_FOR_SINGLE_KEYS)
         if self.needs_distinct_confidences:
-            return stored_bytes + _BYTES_FOR_BLOCKS
+            # for a user's own metric: the sums of each distinct confidence are kept until all ranges are read
+            return stored_bytes + _BYTES_FOR_DISTINCT_CONFIDENCES
         if self.with_thresholds:
             return stored_bytes + _BYTES_FOR_THRESHOLDS
+        # the oracle pass reads the samples once more, in the order of their losses, for metrics that compare with it
         return stored_bytes + (_BYTES_FOR_ORACLE if self.is_oracle_pass else _BYTES_FOR_SUMS)
 
     def for_oracle(self, zero_one: bool, weights_are_counts: bool) -> EngineRequest | None:
