@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._arrays import ArrayLike, to_host
-from abstain._check import check_fraction, check_risk, repetitions_error
+from abstain._check import check_fraction, check_risk, refuse_other_row_order, repetitions_error
 from abstain._engines import find_engine
 from abstain._plots import select_drawn_points
 from abstain._progress import progress_bars
@@ -363,6 +363,7 @@ def evaluate_blocks(
 # in memory ------------------------------------------------------------------------------------------------
 
 
+@refuse_other_row_order
 def evaluate(
     logits: Any = None,
     labels: Any = None,
@@ -1030,16 +1031,17 @@ def _in_ranking_order(samples: CheckedSamples, ranking: Ranking) -> tuple[Checke
     """Samples sorted by a ranking, with the ranked loss attached, and the ranking of the sorted samples.
 
     Influences of sorted samples need not be moved back to the order of the data, which saves time; their sums do not
-    depend on the order. Where samples abstained, columns also hold these, so the samples stay in the order of the data
-    and `ranking` is returned as it is. Confidences are sorted only for clusters, which alone read them; otherwise
-    `answered_confidence` of the result is in the old order. `ranking.row_stops` says where runs of equal confidence
-    stop, which sorting does not change.
+    depend on the order. Confidences are sorted only for clusters: points of the curve of clustered samples alone read
+    them later. Otherwise `answered_confidence` of the result is in the old order, and must not be read.
+    `ranking.row_stops` says where runs of equal confidence stop, which sorting does not change.
 
     `samples` holds the checked samples of one call: loss (divided by `error_size`), confidence and weight of the
     answered ones; weights and clusters of all. Clusters of two kinds have two columns, and one line per sample. There
     are no strata, since `evaluate` takes none.
     """
-    if samples.is_answered is not None:
+    if samples.is_answered is not None:  # some abstained
+        # `weights_of_all` and `clusters` have entries for these too, which a ranking of the answered ones cannot sort:
+        # the samples stay in the order of the data
         return samples._replace(
             ranked_by_confidence=RankedLoss(ranking, samples.answered_loss, samples.answered_weight)
         ), ranking
@@ -1059,7 +1061,8 @@ def _in_ranking_order(samples: CheckedSamples, ranking: Ranking) -> tuple[Checke
     )
     by_loss = None
     if samples.ranked_by_loss is not None:
-        # the same ranking by loss, with the influence of each sample in the new order
+        # The same ranking by loss, with the influence of each sample in the new order; metrics that compare with the
+        # best order, such as E-AURC, read it.
         by_loss = ReorderedLoss(samples.ranked_by_loss, order)
     return samples._replace(
         **sorted_columns, ranked_by_confidence=ranked, ranked_by_loss=by_loss
