@@ -10,7 +10,13 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overlo
 import numpy as np
 
 from abstain._arrays import Array, ArrayLike, to_host
-from abstain._check import check_choice, check_fraction, check_nonnegative, repetitions_error
+from abstain._check import (
+    check_choice,
+    check_fraction,
+    check_nonnegative,
+    refuse_other_row_order,
+    repetitions_error,
+)
 from abstain.core.area_estimators import Estimator, Ties
 from abstain.core.part_sums import table_from_blocks, totals_from_tables
 from abstain.core.rounding import SHARE_ROUNDING, SUM_ROUNDING
@@ -99,6 +105,7 @@ def interval(
 def interval(
     metric: Named, loss: ArrayLike, confidence: ArrayLike, /, *, groups: ArrayLike, **options: Unpack[Options]
 ) -> GroupedIntervals: ...
+@refuse_other_row_order
 def interval(
     metric: Named,
     loss: ArrayLike,
@@ -695,9 +702,11 @@ def _with_shared_clusters(
 def _add_summaries(summaries: Sequence[SampleSummary], sample_count: int) -> SampleSummary:
     """Counts behind the mean over groups: of samples, errors and draws their sums; the risk is the groups' plain mean.
 
-    `sample_count` is the number of samples of the call, those of no group included. The ratio of the largest cluster to
-    the mean one is that of the group where it is largest. `error_size` is the same in all groups, if the metric scales
-    with it.
+    A draw is a sample, or a cluster: `error_draws` are those of errors, `right_draws` those of right samples.
+    `pair_count` counts disjoint pairs of a right sample and an error. No sample is in two groups, so sums count each
+    once; a cluster that is in several groups counts in each. `sample_count` is the number of samples of the call, those
+    of no group included. The ratio of the largest cluster to the mean one is that of the group where it is largest.
+    `error_size` is the same in all groups, if the metric scales with it.
     """
     return summaries[0]._replace(
         sample_count=sample_count,

@@ -35,10 +35,13 @@ def make_spread(
 ) -> EstimateSpread:
     """An estimate with its variance, from sums over `unit_count` independent units (samples or clusters).
 
-    `sums` holds, over the units, the sums of v^2 and v^4 of what each does to the estimate, and the sums of z and z^2
-    of what the losses of each add to it, its contribution. For 0/1 losses `sums.error_square_sum` is the sum of v^2
-    with v what the errors of a unit alone do: the part of the variance that errors make up. It is NaN for other losses,
-    and then so is `variance_from_errors`. An interval is built around `less_biased_estimate`; None: around `estimate`.
+    `sums` holds sums over the units. Those of v^2 and v^4 make the variance, with v what a unit does to the estimate:
+    its influence, of either sign, times its share of the total mass. Those of z and z^2 say how many errors the
+    estimate rests on, (sum z)^2 / sum z^2, with z what the losses of a unit add to the estimate: the sum of weight
+    times rank weight times loss over its samples, divided by the total mass. For 0/1 losses `sums.error_square_sum` is
+    the sum of v^2 with v what the errors of a unit alone do: the part of the variance that errors make up. It is NaN
+    for other losses, and then so is `variance_from_errors`. An interval is built around `less_biased_estimate`; None:
+    around `estimate`.
     """
     return EstimateSpread(
         estimate=estimate,
