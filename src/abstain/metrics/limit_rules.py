@@ -221,7 +221,7 @@ class ExcessRule(AreaRule):
         """Limits where all are wrong, so that the risk is at least `smallest_risk`; None when none are known."""
         return 0.0, worst_area(smallest_risk) - best_area(smallest_risk)
 
-    def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
+    def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits:
         """Given AUROC = 1 - q, AURC is largest with a share q of the errors on top."""
         return 0.0, worst_area(_share_of_other_pairs(sample, level) * sample.risk)
 
@@ -301,14 +301,15 @@ class PlacementRule(LimitRule):
         """Without right samples there is no placement to see."""
         return self.low, self.high
 
-    def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
-        """Limits where all right samples are above all errors, or all below, or all tied.
+    def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits:
+        """Limits of AUROC or the rejection ratio where all right samples are above all errors, or all below, or tied.
 
-        The sample then holds `sample.pair_count` disjoint pairs of a right sample and an error that are all ordered in
-        one way. Such pairs are independent, so with probability `level` at least a share `1 -
-        largest_unseen_share(pair_count, level)` of all pairs is ordered in that way. The limits hold wherever the other
-        pairs lie between the smallest value of the metric, `self.with_errors_on_top(risk)`, and 1. `estimate` is the
-        largest value, the smallest or, with all tied, one between them.
+        This is only called where no sample changes the estimate, of 0/1 losses with errors and right samples. There are
+        then `sample.pair_count` disjoint pairs of a right sample and an error that are all ordered in one way. Such
+        pairs are independent, so with probability `level` at least a share `1 - largest_unseen_share(pair_count,
+        level)` of all pairs is ordered in that way. The limits hold wherever the other pairs lie between the smallest
+        value of the metric, `self.with_errors_on_top(risk)`, and 1. `estimate` is the largest value, the smallest or,
+        with all tied, one between them.
         """
         share_like_these = 1 - float(largest_unseen_share(sample.pair_count, level))
         smallest = self.with_errors_on_top(sample.risk)
@@ -388,7 +389,7 @@ class PrecisionRule(LimitRule):
         low, high = limits
         return min(low, few_draws.mix_limit(float(beta_low), low, few_share)), high
 
-    def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
+    def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits:
         """Limits of average precision where all hits come before all other samples, so that it is 1.
 
         Hits are what is searched for: the errors if `self.hits_are_errors`, else the right samples. This is only called
@@ -524,11 +525,11 @@ class NormalisedAreaRule(LimitRule):
         """Undefined without right samples: any value is possible."""
         return 0.0, math.inf
 
-    def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits | None:
+    def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits:
         """Limits of NAURC where no sample changes it: the order is perfect (NAURC 0) or all are tied (NAURC 1).
 
         With all errors above all right samples NAURC depends on the risk, so that samples change it, and this is not
-        called. Limits are always known; None is the answer of other rules.
+        called. The sample has errors and right samples.
 
         Perfect order: in the population some pairs of a right sample and an error may be ordered the other way. With
         probability `level` their share is at most q, since none of the pairs in the sample is. The worst case is that a
