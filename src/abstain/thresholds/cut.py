@@ -550,6 +550,9 @@ class Cut:
         A sample is accepted if its exact confidence may reach the threshold `value` and cannot be `rejected`, the
         highest confidence that was rejected in calibration (None: nothing was rejected). It is ambiguous if its exact
         confidence may be that one, and may also be `accepted`, the lowest that was accepted; there must be one.
+        `value` is above `rejected` and at most `accepted`, the next calibration confidence. It is enough that a sample
+        may reach it, since rounding may have moved one whose exact confidence is `accepted` below `value`.
+
         `confidences` are those of the new samples, with their source and precision; a NaN is neither accepted nor
         ambiguous.
         """

@@ -10,6 +10,7 @@ import numpy as np
 
 from abstain import _tables
 from abstain._arrays import Array, ArrayLike, to_host
+from abstain._check import refuse_other_row_order
 from abstain._stored import Chance, Stored, Within
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import group_codes, label_array
@@ -355,6 +356,7 @@ class JointThreshold(JointRule, Stored):
         any_threshold: Threshold = self.any_promise
         return any_threshold.accepts(confidence, logits=logits, probs=probs, score=score, units=units)
 
+    @refuse_other_row_order
     def check(
         self,
         losses: ArrayLike | Mapping[Any, ArrayLike],
@@ -524,9 +526,11 @@ class JointThreshold(JointRule, Stored):
         """Return Markdown list items that state the rule, and what it did on the calibration data.
 
         `group` is the label of the group that the rule is for, `NO_GROUP` without groups. A risk of None is not known,
-        and is left out.
+        and is left out. If no threshold keeps all promises (not `feasible`), the only item says so.
         """
-        lines = [state_rule(self.any_promise, self.rule, group)]
+        # all promises share the threshold and the data, so the rule with any one of them states it for all
+        rule_with_one_promise: Threshold = self.any_promise
+        lines = [state_rule(rule_with_one_promise, self.rule, group)]
         if self.feasible:
             known_risks = {name: risk for name, risk in self.risks.items() if risk is not None}
             risks = ", ".join(f"risk of {name} {risk:.4g}" for name, risk in known_risks.items())
@@ -629,6 +633,7 @@ class JointGroupThresholds(GroupThresholds):
         thresholds = {label: rule.with_promises_by_class(by_class) for label, rule in self.thresholds.items()}
         return replace(self, thresholds=thresholds)
 
+    @refuse_other_row_order
     def check(
         self,
         losses: ArrayLike | Mapping[Any, ArrayLike],
