@@ -641,7 +641,7 @@ def _(confidence: torch.Tensor, mass: torch.Tensor | None, estimator: str) -> to
 
 
 def gathered_weights(
-    confidence: Array, mass: Array | None, estimator: str, group: Array
+    confidence: Array, mass: Array | None, estimator: str, group: dist.ProcessGroup | None
 ) -> tuple[Array, Array, int]:
     """Rank this replica's samples among those of all replicas of the process group (None: of all processes).
 
@@ -659,7 +659,9 @@ def gathered_weights(
         )
     group = dist.group.WORLD if group is None else group
     group_name = group.group_name
-    _process_groups[group_name] = group  # the operator gets a name, since it cannot take a process group
+    # The operator cannot take a process group, so it takes the name and looks the group up here. Groups that exist have
+    # different names, so an entry is replaced only by that of the same group or after its group was destroyed.
+    _process_groups[group_name] = group
     weights, total = _gathered_weights_op(confidence, mass, estimator, group_name)
     return weights, total, dist.get_world_size(group)
 

@@ -419,16 +419,22 @@ class Averaging:
     def _load_state(self, state: Mapping[str, Any]) -> None:
         """Continue from what `state_dict` returned, whichever device its tensors are on.
 
-        Losses and confidences go to the device of the network. Weights stay where they are, because `load_state_dict`
+        `__init__` alone calls this, before any evaluation, so that `self.best` is None. Samples are losses and
+        confidences, which go to the device of the network. Weights stay where they are, because `load_state_dict`
         copies them to the device of the network when they are used.
         """
         device = _device_of(self.network)
         self.epoch = state["epoch"]
+        # the mean of the weights after each epoch so far
         self.averaged.load_state_dict(state["averaged"])
+        # the network before it was tuned: its weights, and the held-out samples as it answered them
         self.original_weights = state["original_weights"]
         self.original_samples = _move_samples(state["original_samples"], device)
+        # hash of the held-out labels in their order
         self.label_digest = state["label_digest"]
+        # `state_dict` stores the evaluations as "looks", which is also their public name in `Tuned`
         self.evaluations = [(epoch, aurc) for epoch, aurc in state["looks"]]
+        # the evaluation with the lowest AURC, None before the first
         if state["best"] is not None:
             best = _Evaluation(**state["best"])
             self.best = best._replace(samples=_move_samples(best.samples, device))
