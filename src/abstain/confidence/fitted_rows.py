@@ -39,8 +39,10 @@ class FittedRows:
     def of(cls, confidence: np.ndarray) -> FittedRows:
         """Remember the confidences that only one row of a fit has; of more than 20,000, a random part of so many.
 
+        `share_known` looks for them among new rows; a confidence that several rows share would be there in any data.
         `confidence` has one number per row. `largest_hash` says which part it is: the confidences with a smaller
-        pseudo-random number, 1 for all.
+        pseudo-random number, 1 for all. New rows are thinned out in the same way before they are compared, so that
+        `chance`, a share of the compared rows, is the same for any part.
         """
         # rounded to 20 binary digits, so that the same rows are recognised from float32 inputs too
         distinct, counts = np.unique(_round(confidence), return_counts=True)
