@@ -6,10 +6,12 @@ Every check takes the name of the public function that calls it, for the message
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -29,6 +31,12 @@ from abstain._names import suggest_name
 from abstain._risk import explain_wrong_risk, percent_hint
 from abstain.errors import DtypeError, InputError, ShapeError
 
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+_WITHOUT_ROW_LABELS = frozenset(
+    {np.ndarray, type(None), bool, int, float, str, list}
+)  # types of most arguments
+_LONGEST_TUPLE_OF_ARRAYS = 8  # a longer tuple holds numbers
 _SIGN_HINT = "Confidence means higher = surer; negate an uncertainty first."
 # by the size of a float in bytes: the unsigned integer of that size, and the bits of infinity
 _UNSIGNED_AND_INFINITY = {4: (np.uint32, 0x7F800000), 8: (np.uint64, 0x7FF0000000000000)}
@@ -37,6 +45,71 @@ _HINT_TO_REDUCE_CLASS_SCORES = (
     "Reduce class scores to one confidence per sample first, e.g. `abstain.scores.max_softmax(logits)`, "
     "and use the last axis for samples."
 )
+
+
+def refuse_other_row_order(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Make a function of the user's arrays refuse pandas columns whose rows are in different orders.
+
+    Values are combined by position. Where two arguments have the same index labels in another order, the position
+    combines values of different rows. The function made then raises InputError. Indexes of different labels pass: a
+    filtered column beside a computed one is combined by position on purpose.
+    """
+
+    @functools.wraps(function)
+    def checked(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        check_row_order(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def check_row_order(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Raise InputError if two of the arguments have the same index labels in another order, as pandas columns can.
+
+    `args` and `kwargs` are the arguments of one call of `function`.
+    """
+    if not any(map(_may_have_row_labels, args)) and not any(map(_may_have_row_labels, kwargs.values())):
+        return
+    # by the name of the argument: its index, unless it equals one before
+    indexed: dict[str, Any] = {}
+    try:
+        arguments = inspect.signature(function).bind(*args, **kwargs).arguments
+    except TypeError:  # the call itself raises it
+        return
+    for argument, value in arguments.items():
+        for name, index in _row_labels(argument, value):
+            if any(index is known or index.equals(known) for known in indexed.values()):
+                continue
+            for known_name, known in indexed.items():
+                if len(index) == len(known) and index.isin(known).all() and known.isin(index).all():
+                    raise InputError(
+                        f"{function.__name__}: `{known_name}` and `{name}` must have their rows in one order, got the "
+                        f"same index labels in different orders. Values are combined by position: align them by "
+                        f"`.loc[...]` with the index of one of them, or pass `.to_numpy()` if the positions are right."
+                    )
+            indexed[name] = index
+
+
+def _may_have_row_labels(value: Any) -> bool:
+    """True for a column or frame of pandas, and for a dict or a tuple, which may hold some."""
+    if type(value) in _WITHOUT_ROW_LABELS:
+        return False
+    return isinstance(value, (Mapping, tuple)) or hasattr(value, "iloc")
+
+
+def _row_labels(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The index of a pandas column or frame with its name; of each of them in a dict or a tuple.
+
+    `name` is the name of the argument, and `value` what the user passed.
+    """
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _row_labels(f"{name}[{key!r}]", item)
+    elif isinstance(value, tuple) and len(value) <= _LONGEST_TUPLE_OF_ARRAYS:
+        for position, item in enumerate(value):
+            yield from _row_labels(f"{name}[{position}]", item)
+    elif hasattr(value, "iloc"):  # a column or frame of pandas, or of a library that is used in the same way
+        yield name, value.index
 
 
 def check_choice(

@@ -23,6 +23,7 @@ from abstain._check import (
     check_finite,
     check_labels,
     check_positive,
+    refuse_other_row_order,
 )
 from abstain.core import simplex
 from abstain.errors import InputError, ShapeError
@@ -49,6 +50,7 @@ def _check_class_scores_and_labels(
     return class_scores, check_labels(name, class_scores, labels)
 
 
+@refuse_other_row_order
 def zero_one(
     logits: ArrayLike | None = None, labels: ArrayLike | None = None, *, probs: ArrayLike | None = None
 ) -> Any:
@@ -84,6 +86,7 @@ def zero_one(
     return class_scores.backend.to_input_library(prediction != labels)
 
 
+@refuse_other_row_order
 def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k: int = 5) -> Any:
     """The top-k error: True for each sample whose label is not among the k largest entries.
 
@@ -131,6 +134,7 @@ def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k:
     return class_scores.backend.to_input_library(xp.count_nonzero(ranks_before_label, axis=-1) >= k)
 
 
+@refuse_other_row_order
 def cross_entropy(
     logits: ArrayLike | None = None,
     labels: ArrayLike | None = None,
@@ -199,6 +203,7 @@ def check_possible(class_scores: ClassScores, cross_entropy: ArrayLike) -> None:
         raise InputError(f"cross_entropy: {rule}. {remedy}")
 
 
+@refuse_other_row_order
 def brier(
     logits: ArrayLike | None = None,
     labels: ArrayLike | None = None,
@@ -239,6 +244,7 @@ def brier(
     return class_scores.to_input_library(values)
 
 
+@refuse_other_row_order
 def squared_error(prediction: ArrayLike, target: ArrayLike) -> Any:
     """Squared difference of prediction and target, element by element, for regression.
 
@@ -262,6 +268,7 @@ def squared_error(prediction: ArrayLike, target: ArrayLike) -> Any:
     )
 
 
+@refuse_other_row_order
 def absolute_error(prediction: ArrayLike, target: ArrayLike) -> Any:
     """Absolute difference of prediction and target, element by element, for regression.
 

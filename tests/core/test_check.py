@@ -56,3 +56,53 @@ def test_floats_of_either_byte_order_and_sign_are_ranked_and_checked(dtype, sign
             InputError, match=r"`confidence` must be finite, got .* at index 4 \(1 such value\)"
         ):
             abstain.aurc(loss, confidence)
+
+
+def _call_with_other_order(frame, other):
+    """Calls with columns of a frame and of another frame with the same rows, by what they call."""
+    loss, confidence = frame["loss"], frame["confidence"]
+    folded = {"tree": (loss, other["confidence"]), "net": (loss, confidence)}
+    return {
+        "aurc": lambda: abstain.aurc(loss, other["confidence"]),
+        "aurc by group": lambda: abstain.aurc(loss, confidence, groups=other["site"]),
+        "interval": lambda: abstain.interval("aurc", loss, confidence, clusters=other["site"]),
+        "evaluate": lambda: abstain.evaluate(loss=loss, confidence={"net": other["confidence"]}),
+        "compare": lambda: abstain.compare(folded),
+        "select_threshold": lambda: abstain.select_threshold(
+            loss, confidence, risk=0.5, groups=other["site"]
+        ),
+        "learn_confidence": lambda: abstain.learn_confidence(other[["confidence"]], loss=loss),
+        "zero_one": lambda: abstain.losses.zero_one(frame[["a", "b"]], other["loss"]),
+    }
+
+
+@pytest.fixture
+def frame():
+    pd = pytest.importorskip("pandas")
+    confidence = np.linspace(0.2, 0.9, 40)
+    columns = {"loss": np.arange(40) % 2, "confidence": confidence, "site": ["x", "y"] * 20}
+    return pd.DataFrame(columns | {"a": confidence, "b": 1.5 - confidence})
+
+
+def test_columns_with_the_same_labels_in_another_order_are_refused(frame):
+    shuffled = frame.sample(frac=1, random_state=0)
+    for call in _call_with_other_order(frame, shuffled).values():
+        with pytest.raises(InputError, match=r"same index labels in different orders.*\.loc.*\.to_numpy\(\)"):
+            call()
+    with pytest.raises(InputError, match="select_threshold: `confidence` and `clusters` must have"):
+        abstain.select_threshold(
+            frame["loss"].to_numpy(), frame["confidence"], risk=0.5, clusters=shuffled["site"]
+        )
+
+
+def test_columns_of_one_order_of_other_labels_and_plain_arrays_are_combined_by_position(frame):
+    shuffled = frame.sample(frac=1, random_state=0)
+    expected = abstain.aurc(frame["loss"].to_numpy(), frame["confidence"].to_numpy())
+    later = frame.set_axis(range(100, 140))  # as a filtered frame beside a computed column
+    for loss, confidence in [
+        (frame["loss"], later["confidence"]),
+        (frame["loss"], frame["confidence"].to_numpy()),
+        (shuffled["loss"], shuffled["confidence"]),
+        (frame["loss"], shuffled["confidence"].loc[frame.index]),
+    ]:
+        assert abstain.aurc(loss, confidence) == pytest.approx(expected, abs=1e-12)

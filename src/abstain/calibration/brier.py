@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from abstain import _tables
 from abstain._arrays import ArrayLike
-from abstain._check import check_fraction
+from abstain._check import check_fraction, refuse_other_row_order
 from abstain._stored import Stored
 from abstain.calibration.probability_bins import DEFAULT_BINS, make_bins, squared_error_parts
 from abstain.inference.ratios import interval_of_mean
@@ -70,6 +70,7 @@ class BrierScore(Stored, _tables.Notebook):
         )
 
 
+@refuse_other_row_order
 def brier_score(
     correct: ArrayLike,
     confidence: ArrayLike,

@@ -10,7 +10,7 @@ import numpy as np
 
 from abstain import _tables
 from abstain._arrays import ArrayLike
-from abstain._check import check_fraction
+from abstain._check import check_fraction, refuse_other_row_order
 from abstain._stored import Stored
 from abstain.calibration.probability_bins import (
     DEFAULT_BINS,
@@ -74,6 +74,7 @@ class CalibrationError(Stored, _tables.Notebook):
         )
 
 
+@refuse_other_row_order
 def calibration_error(
     correct: ArrayLike,
     confidence: ArrayLike,

@@ -9,7 +9,7 @@ import numpy as np
 
 from abstain import _tables
 from abstain._arrays import ArrayLike
-from abstain._check import check_fraction
+from abstain._check import check_fraction, refuse_other_row_order
 from abstain._plots import GREY, FigureSize, draw_legend, line_style, make_axes
 from abstain._stored import Stored
 from abstain.calibration.probability_bins import DEFAULT_BINS, make_bins
@@ -106,6 +106,7 @@ class ReliabilityCurve(Stored, _tables.Notebook):
         )
 
 
+@refuse_other_row_order
 def reliability_curve(
     correct: ArrayLike,
     confidence: ArrayLike,

@@ -10,7 +10,7 @@ from typing import Any, TypedDict, Unpack, overload
 import numpy as np
 
 from abstain._arrays import ArrayLike
-from abstain._check import check_delta
+from abstain._check import check_delta, refuse_other_row_order
 from abstain._risk import percent_hint
 from abstain.cascades import search
 from abstain.cascades.cascade_rule import Cascade, state_guarantee
@@ -80,6 +80,7 @@ def cascade(
 def cascade(
     stages: Stages, /, *, risk: Mapping[Any, float], person: Person, **options: Unpack[JointCascadeOptions]
 ) -> JointCascade: ...
+@refuse_other_row_order
 def cascade(
     stages: Stages,
     /,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from abstain._arrays import ArrayLike, backend_of, to_host
-from abstain._check import check_choice, check_mask
+from abstain._check import check_choice, check_mask, refuse_other_row_order
 from abstain._stored import Finite, Share, Within
 from abstain.cascades.inputs import PERSON, PROMISES, ByStage, Promise
 from abstain.cascades.later_commands import later_command
@@ -308,6 +308,7 @@ class Cascade(Promised):
         next_to_ask = later_stages[0] if later_stages else PERSON
         return np.asarray([*read, next_to_ask])[answering]
 
+    @refuse_other_row_order
     def check(
         self,
         stages: ByStage,

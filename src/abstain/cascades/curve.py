@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from abstain._arrays import ArrayLike
-from abstain._check import check_fraction
+from abstain._check import check_fraction, refuse_other_row_order
 from abstain._plots import BAND_OPACITY, GREY, FigureSize, draw_legend, line_style, make_axes
 from abstain._tables import Notebook, escape_controls, format_number, html_table, make_frame
 from abstain.cascades.inputs import ByStage, Person, Promise, Stages, collect_data, read_stages
@@ -163,6 +163,7 @@ class CostRiskCurve(Notebook):
         return f"CostRiskCurve({', '.join(self.names)}, n = {self.n}): {mean_cost} {risk_range}"
 
 
+@refuse_other_row_order
 def cost_risk_curve(
     stages: Stages,
     /,

@@ -9,7 +9,7 @@ from typing import get_args
 import numpy as np
 
 from abstain._arrays import ArrayLike
-from abstain._check import check_choice, check_count, check_fraction
+from abstain._check import check_choice, check_count, check_fraction, refuse_other_row_order
 from abstain._tables import count_noun
 from abstain.confidence.candidates import (
     BASELINE,
@@ -48,6 +48,7 @@ _LEAK_SHARE = 0.999
 _MOST_COPIES_WITHOUT_NOTE = 0.05  # of rows that are copies of others, above which a note suggests clusters
 
 
+@refuse_other_row_order
 def learn_confidence(
     correct: ArrayLike | None = None,
     /,
@@ -174,7 +175,7 @@ def learn_confidence(
     data = make_learning_data(_NAME, table, losses, sample_weight, clusters)
     leaks = _find_leaks(data)
     for leak in leaks:
-        warnings.warn(f"{_NAME}: {leak}", AbstainWarning, stacklevel=2)
+        warnings.warn(f"{_NAME}: {leak}", AbstainWarning, stacklevel=3)  # the caller of the checked function
     notes += leaks
     profile = InputProfile.of(data.table, data.weight)
     combination = choose_combination(data.table, profile) if data.table.signals else None

@@ -9,7 +9,7 @@ import numpy as np
 
 from abstain import _tables
 from abstain._arrays import ArrayLike, to_host
-from abstain._check import check_fraction
+from abstain._check import check_fraction, refuse_other_row_order
 from abstain.confidence.crossfit import find_repeated_rows
 from abstain.confidence.input_table import Columns, read_inputs, read_losses
 from abstain.confidence.learn import learn_confidence
@@ -70,6 +70,7 @@ class LearnedRule(_tables.Notebook):
         return f"LearnedRule: {split}. {self.advice}\n{self.confidence!r}\n{self.threshold!r}"
 
 
+@refuse_other_row_order
 def learn_and_select(
     correct: ArrayLike | None = None,
     /,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from abstain._arrays import Array, to_host
-from abstain._check import check_fraction, labels_to_indices
+from abstain._check import check_fraction, labels_to_indices, refuse_other_row_order
 from abstain.core.rounding import SUM_ROUNDING
 from abstain.display import CurveLine, thinned
 from abstain.errors import InputError, ShapeError
@@ -28,6 +28,7 @@ from abstain.scores import pooled_log_probs
 _CURVE_POINTS = 100  # of the members' mean curve
 
 
+@refuse_other_row_order
 def expected_aurc(
     logits: Array | None = None,
     labels: Array | None = None,

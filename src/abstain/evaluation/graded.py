@@ -15,7 +15,7 @@ import numpy as np
 
 from abstain import _tables
 from abstain._arrays import ArrayLike, to_host
-from abstain._check import check_fraction
+from abstain._check import check_fraction, refuse_other_row_order
 from abstain._plots import BAND_OPACITY, FigureSize, draw_legend, line_style, make_axes
 from abstain._stored import Stored
 from abstain.calibration.table_metrics import CALIBRATION_METRICS, CalibrationMetric
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 ANSWERS_COLUMN = "answers"  # the column of a table that no confidence ranks
 
 
+@refuse_other_row_order
 def evaluate_answers(
     correct: ArrayLike,
     *,
@@ -332,6 +333,7 @@ class TargetCurve(Stored, _tables.Notebook):
         return f"TargetCurve({ends}, {len(self.target)} targets, n = {self.n})"
 
 
+@refuse_other_row_order
 def score_by_target(
     correct: ArrayLike,
     *,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from abstain._arrays import ArrayLike, to_host
-from abstain._check import check_fraction
+from abstain._check import check_fraction, refuse_other_row_order
 from abstain.core.curve_points import mass_for_share
 from abstain.errors import InputError, ShapeError
 from abstain.evaluation.graded import answer_entries
@@ -57,6 +57,7 @@ _METRICS = (
 )
 
 
+@refuse_other_row_order
 def precision_recall(
     right: ArrayLike,
     confidence: ArrayLike,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Unpack, get_args
 
 from abstain import _tables
-from abstain._check import check_choice, check_fraction, check_nonnegative
+from abstain._check import check_choice, check_fraction, check_nonnegative, refuse_other_row_order
 from abstain._stored import Chance, Finite, Stored
 from abstain.errors import InputError
 from abstain.evaluation.comparison import PairedOptions, compare, refuse_paths
@@ -159,6 +159,7 @@ class GateVerdict(Stored, _tables.Notebook):
         return _tables.latex_table(self._grid(), self._head(), self.reason)
 
 
+@refuse_other_row_order
 def gate(
     models: Any = None,
     labels: Any = None,

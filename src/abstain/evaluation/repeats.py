@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from abstain._arrays import ArrayLike
-from abstain._check import check_count, check_fraction
+from abstain._check import check_count, check_fraction, refuse_other_row_order
 from abstain.errors import InputError
 from abstain.evaluation.graded import answer_entries
 from abstain.evaluation.results import Entry, Evaluation
@@ -29,6 +29,7 @@ _EVERY_TIME = AnswerMetric(
 )
 
 
+@refuse_other_row_order
 def evaluate_repeats(
     correct: ArrayLike,
     question: ArrayLike,

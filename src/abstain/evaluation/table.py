@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._arrays import ArrayLike, to_host
-from abstain._check import check_fraction, check_risk, repetitions_error
+from abstain._check import check_fraction, check_risk, refuse_other_row_order, repetitions_error
 from abstain._engines import find_engine
 from abstain._plots import select_drawn_points
 from abstain._progress import progress_bars
@@ -363,6 +363,7 @@ def evaluate_blocks(
 # in memory ------------------------------------------------------------------------------------------------
 
 
+@refuse_other_row_order
 def evaluate(
     logits: Any = None,
     labels: Any = None,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from abstain import _tables
 from abstain._arrays import ArrayLike
-from abstain._check import check_fraction
+from abstain._check import check_fraction, refuse_other_row_order
 from abstain._stored import Stored
 from abstain.inference.ratios import estimate_from_answers
 from abstain.inference.records import Interval
@@ -57,6 +57,7 @@ class ThreeWay(Stored, _tables.Notebook):
         return f"{shares}; {score}, a wrong answer costing {self.price:g}"
 
 
+@refuse_other_row_order
 def three_way(
     correct: ArrayLike,
     *,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._arrays import Array, ArrayLike
-from abstain._check import check_fraction
+from abstain._check import check_fraction, refuse_other_row_order
 from abstain.core.influence import SampleInfluences
 from abstain.core.rounding import DIFFERENCE_ROUNDING
 from abstain.errors import InputError, ShapeError
@@ -42,6 +42,7 @@ from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import EstimateSpread, SampleSummary, Scale
 
 
+@refuse_other_row_order
 def paired_difference(
     loss_a: ArrayLike,
     confidence_a: ArrayLike,

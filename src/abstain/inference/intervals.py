@@ -10,7 +10,13 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overlo
 import numpy as np
 
 from abstain._arrays import Array, ArrayLike, to_host
-from abstain._check import check_choice, check_fraction, check_nonnegative, repetitions_error
+from abstain._check import (
+    check_choice,
+    check_fraction,
+    check_nonnegative,
+    refuse_other_row_order,
+    repetitions_error,
+)
 from abstain.core.area_estimators import Estimator, Ties
 from abstain.core.part_sums import table_from_blocks, totals_from_tables
 from abstain.core.rounding import SHARE_ROUNDING, SUM_ROUNDING
@@ -99,6 +105,7 @@ def interval(
 def interval(
     metric: Named, loss: ArrayLike, confidence: ArrayLike, /, *, groups: ArrayLike, **options: Unpack[Options]
 ) -> GroupedIntervals: ...
+@refuse_other_row_order
 def interval(
     metric: Named,
     loss: ArrayLike,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abstain._arrays import Array, ArrayLike
-from abstain._check import check_count, check_fraction
+from abstain._check import check_count, check_fraction, refuse_other_row_order
 from abstain._progress import progress_bars
 from abstain.core.area_estimators import area_of_samples, oracle_rows
 from abstain.core.bootstrap import Replicates, Resampler, leave_one_out_areas
@@ -410,6 +410,7 @@ def _scale_losses(rows: Rows, factor: float) -> Rows:
 # A band around the whole risk-coverage curve.
 
 
+@refuse_other_row_order
 def curve_band(
     loss: ArrayLike,
     confidence: ArrayLike,

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._arrays import Array, ArrayLike, to_host
+from abstain._check import refuse_other_row_order
 from abstain.core.area_estimators import area_of_samples, oracle_area, subtract_large_offset
 from abstain.core.influence import PIECE, RankedLoss, SampleInfluences
 from abstain.core.part_sums import (
@@ -326,6 +327,7 @@ def _check_clusters_within_strata(function: str, clusters: np.ndarray, strata: n
 # Influence of each sample, and the standard error it makes.
 
 
+@refuse_other_row_order
 def influence(
     metric: str | Metric | Callable[..., Any],
     loss: ArrayLike,
@@ -389,6 +391,7 @@ def influence(
     )
 
 
+@refuse_other_row_order
 def standard_error(
     metric: str | Metric | Callable[..., Any],
     loss: ArrayLike,

@@ -8,7 +8,14 @@ from typing import Literal, NamedTuple, get_args, overload
 import numpy as np
 
 from abstain._arrays import Array, ArrayLike, backend_of, float_dtype, is_concrete
-from abstain._check import check_choice, check_confidence, check_count, check_pair, check_weight
+from abstain._check import (
+    check_choice,
+    check_confidence,
+    check_count,
+    check_pair,
+    check_weight,
+    refuse_other_row_order,
+)
 from abstain.core import area_estimators as core
 from abstain.core import device
 from abstain.core.area_estimators import ESTIMATORS, TIES, Estimator, Ties, find_counting_option
@@ -240,6 +247,7 @@ def aurc_given_cdf(
     sample_weight: Array | None = None,
     repetitions: bool = False,
 ) -> Array: ...
+@refuse_other_row_order
 def aurc_given_cdf(
     loss: Array,
     confidence: Array,
@@ -591,6 +599,7 @@ def weights(
     sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
 ) -> Array: ...
+@refuse_other_row_order
 def weights(
     confidence: ArrayLike,
     /,

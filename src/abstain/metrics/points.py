@@ -9,7 +9,7 @@ import numpy as np
 
 from abstain import _plots, _tables
 from abstain._arrays import Array, ArrayLike, float_dtype, is_concrete, to_host
-from abstain._check import check_fraction, check_nonnegative, check_risk
+from abstain._check import check_fraction, check_nonnegative, check_risk, refuse_other_row_order
 from abstain.core import curve_points
 from abstain.core.rows import Rows, rows_from_sorted, sort_samples
 from abstain.core.sorting import mark_run_ends, rank_samples
@@ -106,6 +106,7 @@ class RiskCoverageCurve(_tables.Notebook):
         )
 
 
+@refuse_other_row_order
 def risk_coverage_curve(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -438,6 +439,7 @@ class RejectionPoint(_tables.Notebook):
     risk: float | None
 
 
+@refuse_other_row_order
 def best_rejection(
     loss: ArrayLike,
     confidence: ArrayLike,

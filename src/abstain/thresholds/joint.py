@@ -10,6 +10,7 @@ import numpy as np
 
 from abstain import _tables
 from abstain._arrays import Array, ArrayLike, to_host
+from abstain._check import refuse_other_row_order
 from abstain._stored import Chance, Stored, Within
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import group_codes, label_array
@@ -355,6 +356,7 @@ class JointThreshold(JointRule, Stored):
         any_threshold: Threshold = self.any_promise
         return any_threshold.accepts(confidence, logits=logits, probs=probs, score=score, units=units)
 
+    @refuse_other_row_order
     def check(
         self,
         losses: ArrayLike | Mapping[Any, ArrayLike],
@@ -631,6 +633,7 @@ class JointGroupThresholds(GroupThresholds):
         thresholds = {label: rule.with_promises_by_class(by_class) for label, rule in self.thresholds.items()}
         return replace(self, thresholds=thresholds)
 
+    @refuse_other_row_order
     def check(
         self,
         losses: ArrayLike | Mapping[Any, ArrayLike],

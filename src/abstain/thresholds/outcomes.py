@@ -13,7 +13,7 @@ import numpy as np
 
 from abstain import _tables
 from abstain._arrays import Array, ArrayLike, to_host
-from abstain._check import check_fraction, check_nonnegative
+from abstain._check import check_fraction, check_nonnegative, refuse_other_row_order
 from abstain._plots import GREY, FigureSize, draw_legend, line_style, make_axes
 from abstain._stored import Stored, Within
 from abstain.core.curve_points import cheapest
@@ -131,6 +131,7 @@ class CostCurve(_tables.Notebook):
         )
 
 
+@refuse_other_row_order
 def cost_curve(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -223,6 +224,7 @@ def _check_costs(function: str, argument: str, costs: np.ndarray) -> np.ndarray:
     return costs
 
 
+@refuse_other_row_order
 def class_costs(
     labels: ArrayLike, predictions: ArrayLike, /, *, errors: ArrayLike, rejections: ArrayLike | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -383,6 +385,7 @@ class ClinicalTable(Stored):
         return _tables.html_table(self.grid(), self._head())
 
 
+@refuse_other_row_order
 def clinical_table(
     labels: ArrayLike,
     predictions: ArrayLike,

@@ -12,6 +12,7 @@ import numpy as np
 
 from abstain import __version__, _tables, scores
 from abstain._arrays import Array, ArrayLike, to_host
+from abstain._check import refuse_other_row_order
 from abstain._plots import GREY, FigureSize, draw_legend, line_style, make_axes
 from abstain._stored import Chance, Finite, Share, Stored, Within
 from abstain._tables import html_table
@@ -343,6 +344,7 @@ class Threshold(Promised):
         is_tested = self._is_certified_risk and self.clusters is None
         return is_tested and self.value not in (None, -np.inf)
 
+    @refuse_other_row_order
     def check(
         self,
         loss: ArrayLike,
@@ -729,6 +731,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         """The same rules, which now know their score, their loss and their data: the fields of an `Origin` by name."""
         return replace(self, thresholds={g: t.made_from(kind, **facts) for g, t in self.thresholds.items()})
 
+    @refuse_other_row_order
     def accepts(
         self,
         confidence: ArrayLike | None = None,
@@ -762,6 +765,7 @@ class GroupThresholds(Stored, _tables.Notebook):
             decisions[rows] = rule.cut.decide(name, group_confidences, rule.value)
         return decisions.reshape(shape)
 
+    @refuse_other_row_order
     def check(
         self,
         loss: ArrayLike,

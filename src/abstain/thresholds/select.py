@@ -9,7 +9,14 @@ import numpy as np
 
 from abstain import losses, scores
 from abstain._arrays import Array, ArrayLike, to_host
-from abstain._check import check_choice, check_delta, check_fraction, check_nonnegative, check_promised_risk
+from abstain._check import (
+    check_choice,
+    check_delta,
+    check_fraction,
+    check_nonnegative,
+    check_promised_risk,
+    refuse_other_row_order,
+)
 from abstain.errors import InputError
 from abstain.metrics._sample import group_codes, rows_of_groups
 from abstain.thresholds import choosing
@@ -111,6 +118,7 @@ def select_threshold(
     groups: ArrayLike,
     **options: Unpack[JointOptions],
 ) -> JointGroupThresholds: ...
+@refuse_other_row_order
 def select_threshold(
     loss: ArrayLike | None = None,
     /,
