@@ -101,6 +101,13 @@ def test_losses_that_are_not_right_or_wrong_have_means_and_no_auroc():
     assert "AUROC" not in note
 
 
+@pytest.mark.parametrize("metric", ["aurc:loo", "aurc@0.8-1", "augrc"])
+def test_areas_of_other_estimators_and_of_high_coverages_have_the_note_too(metric):
+    models = models_of({"a": 0.1, "b": 0.3}, {"a": 1.0, "b": 0.5})
+    result = compare(models, metric=metric)
+    assert result.notes[0].startswith(f"{result.label} includes accuracy (")
+
+
 @pytest.mark.parametrize("metric", ["auroc", "naurc", "risk", "prediction_rejection_ratio"])
 def test_metrics_of_one_thing_alone_have_no_such_note(metric):
     models = models_of({"a": 0.1, "b": 0.3}, {"a": 1.0, "b": 0.5})

@@ -87,6 +87,30 @@ def test_the_remedy_works(files):
     assert told[0] == told[1]
 
 
+@pytest.mark.parametrize("stated", ["correct=wrong", "error=wrong"])
+def test_errors_that_are_stated_as_right_answers_are_named_as_a_reason(tmp_path, stated):
+    wrong, entropy = entropies()
+    rows = [f"{w:g},{-v:.6f}" for w, v in zip(wrong, entropy)]
+    path = tmp_path / "a.csv"
+    path.write_text("wrong,sure\n" + "\n".join(rows))
+    arguments = ["evaluate", str(path), "-c", stated, "-c", "confidence=sure", "--metric", "aurc"]
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 0, done.output
+    is_mistaken = stated.startswith("correct")
+    table = " ".join(done.stdout.split())
+    assert ("are wrong: if the column holds 1 for an error, say so" in table) == is_mistaken
+    assert ("its name says that it holds errors: -c error=wrong" in done.stderr) == is_mistaken
+    by_engine = CliRunner().invoke(cli, ["evaluate", str(path), "-c", "loss=wrong", "-c", "confidence=-sure"])
+    assert "if the column holds 1 for an error" not in by_engine.stdout  # most answers are right
+
+
+def test_right_answers_that_are_stated_as_errors_are_noted(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("correct,confidence\n1,0.9\n0,0.1\n1,0.8\n")
+    done = CliRunner().invoke(cli, ["evaluate", str(path), "-c", "error=correct"])
+    assert "its name says that it holds right answers: -c correct=correct" in done.stderr
+
+
 @pytest.mark.parametrize("errors", [1, 2, 3, 5, 20])
 def test_chance_alone_is_not_told(errors):
     rng = np.random.default_rng(errors)

@@ -25,6 +25,7 @@ from abstain.cli.screen import deliver, plain_table, show_notes, show_working, s
 from abstain.errors import AbstainError
 from abstain.evaluation import Comparison, ComparisonSeries
 from abstain.evaluation.graded import find_further_metric
+from abstain.evaluation.guessing_note import note_on_guessing
 from abstain.formats import Predictions
 from abstain.formats.alignment import (
     align_models,
@@ -340,6 +341,7 @@ def compare_in_memory(
     )
     notes += reading_notes(models)
     notes += [note for model in models for note in opt.fitted_rows_notes(model)]
+    notes += _notes_on_guessing(models)
     if has_several:
         notes += missing_confidence_notes(models, metric, level)
     if not unpaired and len(models) > 1 and all(model.ids is None for model in models):
@@ -347,6 +349,21 @@ def compare_in_memory(
         reason = f"their {confirmed} agree" if confirmed else "nothing in them confirms it"
         notes.append(f"No file has ids: rows are paired by position, and {reason}.")
     return ComparedFiles(result, contestants, notes)
+
+
+def _notes_on_guessing(models: Sequence[Predictions]) -> list[str]:
+    """A sentence for each model with class scores whose accuracy is that of guessing."""
+    notes = [
+        note_on_guessing(
+            display_name(model.name),
+            model.class_scores(),
+            model.labels,
+            kind="logits" if model.probs is None else "probs",
+        )
+        for model in models
+        if model.has_class_scores and model.labels is not None
+    ]
+    return [note for note in notes if note is not None]
 
 
 def _drop_absent_confidences(model: Predictions, notes: list[str]) -> Predictions | None:

@@ -27,7 +27,7 @@ from abstain import _outputs
 from abstain._delta import explain_large_delta
 from abstain._names import suggest_name
 from abstain._risk import percent_hint
-from abstain._roles import role_of
+from abstain._roles import COLUMN_NAMES, normalise_name, role_of
 from abstain._size import parse_size
 from abstain._tables import escape_controls
 from abstain.errors import AbstainError
@@ -259,6 +259,8 @@ def _make_option(*flags: str, help: Help, **settings: Any) -> Callable[[Command]
     return click.option(*flags, help=help, **settings)
 
 
+# of columns that hold 1 for a wrong answer
+_NAMES_OF_ERRORS = (*COLUMN_NAMES["error"], "incorrect", "is_incorrect", "is_wrong")
 _OWN_METRIC_HELP = "MODULE:OBJECT or FILE.py:OBJECT takes an abstain.Metric of your own."
 
 
@@ -515,7 +517,27 @@ def _parse_columns(ctx: click.Context, param: click.Parameter, value: tuple[str,
                 f"{role} is given twice, {columns[role]!r} and {name!r}. Name one column."
             )
         columns[role] = f"{columns[role]},{name}" if role in columns else name
+    _note_contradicting_names(columns)
     return columns
+
+
+def _note_contradicting_names(columns: Mapping[str, str]) -> None:
+    """Print a note if a column of errors is stated as one of right answers, or the other way round.
+
+    `columns` are names by role, as the user typed them.
+    """
+    correct = columns.get("correct", "")
+    if normalise_name(correct) in _NAMES_OF_ERRORS:
+        say(
+            f"note: `{correct}` is read as correct (1 = right), and its name says that it holds errors: "
+            f"-c error={correct}."
+        )
+    error = columns.get("error", "")
+    if normalise_name(error) in COLUMN_NAMES["correct"]:
+        say(
+            f"note: `{error}` is read as error (1 = wrong), and its name says that it holds right answers: "
+            f"-c correct={error}."
+        )
 
 
 def _parse_pairs(ctx: click.Context, param: click.Parameter, value: Iterable[str]) -> dict[str, str]:

@@ -1,15 +1,17 @@
-"""Rankings that are worse than chance: most often a confidence with the wrong sign, such as an entropy."""
+"""Rankings that are worse than chance: uncertainty taken for confidence, or errors taken for right answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from abstain.errors import InfeasibleError, InputError
 from abstain.inference.intervals import interval_of_samples
 from abstain.inference.standard_errors import CheckedSamples
 from abstain.metrics import auroc
-from abstain.metrics.definitions import AUROC
+from abstain.metrics.definitions import AUROC, MEAN_LOSS
 
 if TYPE_CHECKING:
     from abstain.evaluation.results import Entry
@@ -67,17 +69,26 @@ def worse_than_chance(name: str, samples: CheckedSamples, estimate: float | None
         return None
     if interval.high >= 0.5:
         return None
-    return _warning_sentence(name, interval.estimate, interval.low, interval.high)
+    loss = samples.answered_loss
+    error_rate = float(np.average(loss, weights=samples.answered_weight))
+    return _warning_sentence(name, interval.estimate, interval.low, interval.high, error_rate)
 
 
 def warnings_of_entries(entries: Iterable[Entry]) -> list[str]:
     """The same warnings from a finished table whose samples are not at hand, by the intervals in it."""
+    all_entries = list(entries)
+    error_rates = {
+        (entry.score, entry.loss): entry.estimate
+        for entry in all_entries
+        if entry.metric == MEAN_LOSS.key and entry.group is None
+    }
     warnings = []
-    for entry in entries:
+    for entry in all_entries:
         if entry.metric != AUROC.key or entry.group is not None:
             continue
         if entry.estimate is not None and entry.high is not None and entry.high < 0.5:
-            warnings.append(_warning_sentence(entry.score, entry.estimate, entry.low, entry.high))
+            error_rate = error_rates.get((entry.score, entry.loss))
+            warnings.append(_warning_sentence(entry.score, entry.estimate, entry.low, entry.high, error_rate))
     return warnings
 
 
@@ -86,8 +97,23 @@ def chance_warnings(notes: Iterable[str]) -> list[str]:
     return [note for note in notes if _PHRASE in note]
 
 
-def _warning_sentence(name: str, estimate: float, low: float | None, high: float | None) -> str:
-    return (
+def _warning_sentence(
+    name: str, estimate: float, low: float | None, high: float | None, error_rate: float | None
+) -> str:
+    """The warning; where most samples are wrong it names errors that were taken for right answers first.
+
+    `error_rate` is the share of wrong samples, None where it is not known.
+    """
+    warning = (
         f"{name} {_PHRASE} (AUROC {estimate:.3g}, interval {low:.3g} to {high:.3g}): wrong samples have the higher "
-        f"values. If it measures uncertainty, as an entropy does, change its sign (command line: -c confidence=-NAME)."
+        f"values. "
+    )
+    if error_rate is not None and error_rate > 0.5:
+        warning += (
+            f"{error_rate:.0%} are wrong: if the column holds 1 for an error, say so (command line: -c error=NAME; "
+            f"Python: `loss=`). "
+        )
+    return (
+        f"{warning}If the confidence measures uncertainty, as an entropy does, change its sign "
+        f"(command line: -c confidence=-NAME)."
     )

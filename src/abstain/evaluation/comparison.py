@@ -11,12 +11,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
 from abstain._arrays import Array
-from abstain._check import check_fraction
+from abstain._check import check_fraction, labels_to_indices, refuse_other_row_order
 from abstain._plots import select_drawn_points
 from abstain.core.influence import RankedLoss
 from abstain.core.rounding import DIFFERENCE_ROUNDING
@@ -31,9 +31,10 @@ from abstain.evaluation.crossing_note import (
     describe_crossings,
 )
 from abstain.evaluation.graded import message_without_function
+from abstain.evaluation.guessing_note import note_on_guessing
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import gap_of_ties
-from abstain.evaluation.vectors import flat, read_model
+from abstain.evaluation.vectors import column_names, flat, read_model
 from abstain.inference.anytime import AnytimeRule, check_anytime
 from abstain.inference.clusters import check_one_kind, cluster_codes, cluster_columns, cluster_counts
 from abstain.inference.differences import (
@@ -98,6 +99,7 @@ class PairedOptions(TypedDict, total=False):
     planned: int | None
 
 
+@refuse_other_row_order
 def compare(
     models: Any = None,
     labels: Any = None,
@@ -203,7 +205,7 @@ def compare(
             f"compare: takes models{names[0]} or `probs=`{names[1]}, one of them, got both. Turn the logits into "
             f"probabilities, or give the losses and confidences of each model without `labels`."
         )
-    kind = "logits" if probs is None else "probs"
+    kind: Literal["logits", "probs"] = "logits" if probs is None else "probs"
     outputs = models if probs is None else probs
     refuse_paths("compare", outputs)
     samples_by_name = _gather_contestants(
@@ -220,7 +222,10 @@ def compare(
     if len(samples_by_name) < 2:
         raise InputError(f"compare: needs at least two contestants, got {len(samples_by_name)}.")
     comparison = _compare_samples(samples_by_name, compared_metric, loss_name, level, paired, anytime_rule)
-    return replace(comparison, score=_name_of_one_score(scores) if labels is not None else "")
+    if labels is None:
+        return comparison
+    notes = (*comparison.notes, *_notes_on_guessing(outputs, kind, labels, classes))
+    return replace(comparison, score=_name_of_one_score(scores), notes=notes)
 
 
 # inputs ---------------------------------------------------------------------------------------------------
@@ -365,6 +370,23 @@ def refuse_paths(function: str, models: Any) -> None:
                 f"{function}: takes arrays, got the path {os.fspath(value)!r}. Use the command `{command}`, or read "
                 f"each file with `abstain.formats.read_predictions`."
             )
+
+
+def _notes_on_guessing(
+    outputs: Any, kind: Literal["logits", "probs"], labels: Any, classes: Any
+) -> Iterator[str]:
+    """A sentence for each model whose accuracy is that of guessing; the arguments are those of `compare`, checked.
+
+    `outputs` are logits or probabilities by name of the model, or those of one model, as `kind` says.
+    """
+    outputs_by_model = outputs if isinstance(outputs, Mapping) else {"": outputs}
+    for name, model_outputs in outputs_by_model.items():
+        class_indices = labels_to_indices(
+            "compare", _column_of_model("compare", labels, name), classes, column_names(model_outputs)
+        )
+        note = note_on_guessing(str(name), model_outputs, class_indices, kind)
+        if note is not None:
+            yield note
 
 
 def _check_same_labels(labels_by_model: Mapping[Any, Any]) -> None:
@@ -638,12 +660,13 @@ def _compare_samples(
     competitors, comparison = compare_by(metric)
     models_by_name = {competitor.name: competitor.model for competitor in competitors}
     notes = []
-    covers_all = "coverage" not in dict(metric.settings)  # otherwise it is an area between two coverages
     aurocs = {name: auroc_of_samples(samples) for name, samples in samples_by_name.items()}
     can_compare_again = len(samples_by_name) <= MOST_CONTESTANTS_COMPARED_AGAIN
+    # The ranking of all samples does not explain an area that ends at a lower coverage.
+    _, highest_coverage = metric.option_values.get("coverage") or (0.0, 1.0)
     if (
         metric.name in INCLUDE_ACCURACY
-        and covers_all
+        and highest_coverage == 1
         and differ([model.risk for model in models_by_name.values()])
     ):
         can_rank_errors = all(_has_right_and_wrong(samples) for samples in samples_by_name.values())
@@ -832,6 +855,7 @@ def pair_of(
 # graded answers -------------------------------------------------------------------------------------------
 
 
+@refuse_other_row_order
 def compare_answers(
     models: Mapping[str, Any],
     *,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from abstain import scores as score_module
 from abstain._arrays import Array, ArrayLike, to_host
 from abstain._check import labels_to_indices
 from abstain.errors import InputError, ShapeError
+from abstain.evaluation.guessing_note import note_on_guessing
 from abstain.scores.catalogue import outputs
 
 # the last from logits only
@@ -79,7 +80,8 @@ def read_model(
 
     Cross-entropy and top-k are undefined on some data (a label of probability 0, fewer than k classes). Where they are
     computed by default or as part of "all", they are then left out with a note; a loss that the user named raises its
-    error. Further notes tell of samples that tie, or that only logits can order.
+    error. Further notes tell of accuracy that is no better than guessing, of samples that tie, and of those that only
+    logits can order.
 
     Parameters
     ----------
@@ -92,7 +94,7 @@ def read_model(
     labels : array, shape (...), optional
         Class indices, or names from `classes` or from the columns of a data frame.
     """
-    kind = "probs" if logits is None else "logits"
+    kind: Literal["logits", "probs"] = "probs" if logits is None else "logits"
     if labels is not None:
         model_outputs = probs if logits is None else logits
         labels = labels_to_indices(function, labels, classes, column_names(model_outputs))
@@ -116,6 +118,9 @@ def read_model(
         if not may_be_left_out or not computed.losses:  # without it, another loss must be left
             raise problem
         notes.append(f"{loss} left out: {problem}")
+    if labels is not None:
+        guessing = note_on_guessing("", probs if logits is None else logits, labels, kind)
+        notes += [] if guessing is None else [guessing]
     # samples that share the largest probability, which are counted where probabilities were passed
     if computed.ties is not None and computed.ties.tied > 1:
         notes.append(computed.ties.sentence)
