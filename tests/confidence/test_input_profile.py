@@ -36,6 +36,19 @@ def test_rows_like_those_of_learning_are_no_change():
         assert PROFILE.find_changes(table_of(seed=seed)) == []
 
 
+def test_a_value_that_many_rows_share_is_no_change_unless_its_share_changes():
+    def table(seed, share):
+        rng = np.random.default_rng(seed)
+        softmax = np.where(rng.random(3000) < share, 1.0, rng.random(3000) ** 0.1)
+        return read_inputs("test", signals={"softmax": softmax})
+
+    profile = InputProfile.of(table(0, share=0.3), np.ones(3000))
+    for seed in range(20):  # seed 0 gives the rows of the profile
+        assert profile.find_changes(table(seed, share=0.3)) == []
+    (change,) = profile.find_changes(table(1, share=0.05))
+    assert "cumulative shares differ by up to 2" in change  # 25%, give or take the noise
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [

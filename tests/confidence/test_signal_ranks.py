@@ -41,9 +41,35 @@ def test_weights_are_repetitions():
 
 def test_the_distance_is_that_of_kolmogorov_and_smirnov():
     reference = RankReference.of(np.arange(100.0))
-    assert reference.distance(np.arange(100.0)) == 0
+    assert reference.distance(np.arange(100.0)) == pytest.approx(0, abs=1e-12)
     assert reference.distance(np.full(5, np.nan)) == 0
     assert reference.distance(np.arange(50.0, 100.0)) == pytest.approx(0.5, abs=0.01)
+
+
+def with_tie(n, value, share, seed=0):
+    """Random numbers from 0 to 1, a share of which is one value."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(n) < share, value, rng.random(n))
+
+
+@pytest.mark.parametrize("value", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("decimals", [1, 2, 15])
+def test_rows_with_many_equals_differ_by_what_their_cumulative_shares_do(value, decimals):
+    rows = np.round(with_tie(9000, value, 0.3), decimals)
+    reference = RankReference.of(rows)
+    assert reference.distance(rows) == pytest.approx(0, abs=1e-9)
+    assert reference.distance(rows[:3000]) < 0.03  # a random part
+    # with a tenth instead of three: the shares up to the value, or those above it, differ by about a fifth
+    fewer = np.round(with_tie(9000, value, 0.1, seed=1), decimals)
+    grid = np.unique([*rows, *fewer])
+    shares = [np.searchsorted(np.sort(part), grid, side="right") / 9000 for part in (rows, fewer)]
+    assert reference.distance(fewer) == pytest.approx(np.max(np.abs(shares[0] - shares[1])), abs=0.01)
+
+
+def test_the_share_of_a_value_of_two_is_compared_as_it_is():
+    reference = RankReference.of(np.array([0.0, 1.0] * 50))
+    assert reference.distance(np.array([0.0] * 7 + [1.0] * 3)) == pytest.approx(0.2)
+    assert reference.distance(np.array([0.5] * 10)) == pytest.approx(0.5)
 
 
 def test_the_basis_is_straight_beyond_its_outer_knots_but_for_the_normal_score():

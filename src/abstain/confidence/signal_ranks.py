@@ -18,6 +18,7 @@ MIDDLE_RANK = 0.5  # of a row without the signal
 _EVEN_VALUES = 225  # stored values of a signal at even shares of the rows
 _TAIL_VALUES = 16  # more towards either end, in equal ratios: an extreme row must not blur the highest ranks
 _MAX_REFERENCE_VALUES = _EVEN_VALUES + 2 * _TAIL_VALUES
+_ROUNDING_OF_SHARES = 1e-9
 # Knots of the splines, as ranks: 5%, 27.5%, 50%, 72.5% and 95% of the rows, where Harrell places five knots.
 _KNOTS = np.asarray([0.05, 0.275, 0.5, 0.725, 0.95])
 _OUTERMOST_RANK = 1e-3  # normal scores of ranks beyond it would follow single rows
@@ -31,7 +32,7 @@ class RankReference:
     Attributes
     ----------
     values : ndarray
-        Some values of the signal, increasing: all distinct ones, or 257 of them if there are more.
+        Some values of the signal, increasing: all distinct ones, or at most 257 of them if there are more.
     ranks : ndarray
         Of each value: share of the rows below it plus half of the share that are equal to it.
     missing : float
@@ -69,9 +70,12 @@ class RankReference:
             low_tail = np.geomspace(ranks[0], 1 / _EVEN_VALUES, _TAIL_VALUES)
             high_tail = 1 - np.geomspace(1 - ranks[-1], 1 / _EVEN_VALUES, _TAIL_VALUES)
             positions = np.concatenate([even, low_tail, high_tail])
-            # values at these ranks, and the rank of each; between them ranks are interpolated later
-            stored = np.unique(np.interp(positions, ranks, distinct))
-            stored_ranks = np.interp(stored, distinct, ranks)
+            # The values whose ranks are nearest to these. Between them ranks are interpolated later. Both neighbours of
+            # a value that many rows share are among them, so that its share can be compared with that in new rows.
+            half_way = 0.5 * (ranks[1:] + ranks[:-1])
+            nearest = np.unique(np.searchsorted(half_way, positions))
+            stored = distinct[nearest]
+            stored_ranks = ranks[nearest]
         return cls(values=stored, ranks=stored_ranks, missing=float(1 - present_mass / mass.sum()))
 
     def rank(self, signal: np.ndarray) -> np.ndarray:
@@ -86,14 +90,31 @@ class RankReference:
     def distance(self, signal: np.ndarray) -> float:
         """Largest difference between the cumulative distribution of a signal and that of the reference rows.
 
-        It lies between 0 and 1 and ignores rows where the signal is missing; 0 if all are.
+        It lies between 0 and 1 and ignores rows where the signal is missing; 0 if all are. The shares of rows below and
+        up to each stored value are compared. Where only some values are stored, the means of these two shares are.
         """
         sorted_values = np.sort(signal[np.isfinite(signal)])
         if not len(sorted_values):
             return 0.0
-        below = np.searchsorted(sorted_values, self.values, side="left")
-        at_most = np.searchsorted(sorted_values, self.values, side="right")
-        return float(np.max(np.abs((below + at_most) / (2 * len(sorted_values)) - self.ranks)))
+        below = np.searchsorted(sorted_values, self.values, side="left") / len(sorted_values)
+        up_to = np.searchsorted(sorted_values, self.values, side="right") / len(sorted_values)
+        reference_up_to = self._shares_up_to_values()
+        if reference_up_to is None:
+            return float(np.max(np.abs((below + up_to) / 2 - self.ranks)))
+        reference_below = np.concatenate([[0.0], reference_up_to[:-1]])
+        return float(max(np.max(np.abs(below - reference_below)), np.max(np.abs(up_to - reference_up_to))))
+
+    def _shares_up_to_values(self) -> np.ndarray | None:
+        """For each value the share of the reference rows up to it; None if they do not follow from the ranks.
+
+        They do if all values are stored. A rank is the mean of the share below a value, which is then the share up to
+        the value before it, and the share up to the value itself. So each share is twice the rank less the share
+        before it. That the last one is 1, and none is below the one before it, shows that all values are stored.
+        """
+        signs = np.where(np.arange(len(self.ranks)) % 2 == 0, 1.0, -1.0)
+        shares = signs * np.cumsum(signs * 2 * self.ranks)
+        is_rising = bool(np.all(np.diff(shares, prepend=0.0) >= -_ROUNDING_OF_SHARES))
+        return shares if is_rising and abs(shares[-1] - 1) <= _ROUNDING_OF_SHARES else None
 
     @property
     def is_consistent(self) -> bool:
