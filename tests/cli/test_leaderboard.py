@@ -154,6 +154,85 @@ def test_compare_and_report_count_refusals_alike_and_say_it(files, tmp_path, mor
         assert share in said
 
 
+@pytest.fixture
+def refusing_classifiers(tmp_path) -> dict[str, list[str]]:
+    """Two models that may choose class E, no answer: as logits, and as answers with the max softmax beside them."""
+    rng = np.random.default_rng(4)
+    labels = rng.integers(0, 3, 400)
+    written: dict[str, list[str]] = {"logits": [], "answers": []}
+    for name, pull in (("timid", 1.0), ("bold", -1.0)):
+        logits = np.round(rng.normal(size=(400, 4)) + 1.5 * np.eye(4)[labels] + [0, 0, 0, pull], 3)
+        probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        chosen = logits.argmax(axis=1)
+        np.savez(tmp_path / f"{name}.npz", logits=logits, labels=labels, classes=list("ABCE"))
+        rows = [
+            f"{'ABCE'[y]},{'ABCE'[z]},{p!r}" for y, z, p in zip(labels, chosen, probs.max(axis=1).tolist())
+        ]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["truth,answer,sure", *rows]) + "\n")
+        written["logits"].append(str(tmp_path / f"{name}.npz"))
+        written["answers"].append(str(tmp_path / f"{name}.csv"))
+    return written
+
+
+@pytest.mark.parametrize("more", [[], ["--unanswered", "abstained"], ["--metric", "accuracy"]])
+def test_a_class_that_means_abstention_counts_as_an_answer_in_words_does(refusing_classifiers, more):
+    """Logits with a class of refusals give the numbers of the same answers in a table."""
+    answer_columns = [*COLUMNS, "-c", "confidence=sure"]
+    told = {
+        kind: json.loads(run(*paths, "--refusals", "E", *more, *columns, "--json").stdout)
+        for (kind, paths), columns in zip(refusing_classifiers.items(), ([], answer_columns))
+    }
+    for model, same_model in zip(told["logits"]["contestants"], told["answers"]["contestants"]):
+        assert model["name"] == same_model["name"]
+        assert model["estimate"] == pytest.approx(same_model["estimate"], rel=1e-9)
+        assert model["low"] == pytest.approx(same_model["low"], rel=1e-6)
+
+
+def test_every_command_counts_a_class_of_refusals_as_it_says(refusing_classifiers, tmp_path):
+    paths = refusing_classifiers["logits"]
+    refusals = ["--refusals", "E"]
+    screen = " ".join(run(*paths, *refusals).stdout.split())
+    assert "Unanswered questions count as wrong and are ranked last" in screen
+    areas = {
+        c["name"]: c["estimate"] for c in json.loads(run(*paths, *refusals, "--json").stdout)["contestants"]
+    }
+    written = CliRunner().invoke(cli, ["report", *paths, *refusals, "-o", str(tmp_path / "page.html")])
+    assert written.exit_code == 0, written.output
+    shown = [row for row in page_data(tmp_path / "page.html")["forest"] if row["score"] == "max_softmax"]
+    assert len(shown) == 2
+    for row in shown:
+        assert row["estimate"] == pytest.approx(areas[row["model"]], rel=1e-9)
+    wrong = [*refusals, "--unanswered", "wrong"]
+    done = CliRunner().invoke(cli, ["evaluate", paths[0], *wrong, "--score", "max_softmax,energy", "--json"])
+    table = json.loads(done.stdout)
+    area_of_score = {e["score"]: e["estimate"] for e in table["entries"] if e["metric"] == "aurc"}
+    assert list(area_of_score) == ["max_softmax", "energy"]
+    assert area_of_score["max_softmax"] == pytest.approx(areas["timid"], rel=1e-9)
+    alone = CliRunner().invoke(cli, ["evaluate", paths[0], *refusals])
+    notes = " ".join(alone.output.split())
+    assert "not attempted" in notes
+    assert (
+        f"AURC with unanswered questions as wrong and ranked last: max_softmax {areas['timid']:.4g} ["
+        in notes
+    )
+    rule = str(tmp_path / "rule.json")
+    for arguments in (
+        ["threshold", paths[0], *wrong, "--risk", "0.45", "--save", rule],
+        ["threshold", paths[1], *wrong, "--check", rule],
+        ["decide", rule, paths[0], *refusals, "-o", str(tmp_path / "decided.csv")],
+    ):
+        outcome = CliRunner().invoke(cli, arguments)
+        assert outcome.exit_code in (0, 5), outcome.output  # 5: an alarm
+    cost = ["--cost", "1,2", "--person-cost", "9", "--person-error", "0", "--risk", "0.4"]
+    for arguments, reason in (
+        (["evaluate", paths[0], "--unanswered", "wrong"], "every row has an answer"),
+        (["cascade", *paths, *wrong, *cost], "the next model of a cascade gets what a model refuses"),
+        (["compare", *paths, *refusals, "--loss", "cross_entropy"], "Say --unanswered abstained"),
+    ):
+        outcome = CliRunner().invoke(cli, arguments)
+        assert (outcome.exit_code, reason in " ".join(outcome.output.split())) == (3, True), outcome.output
+
+
 def test_one_file_is_measured_on_what_it_answered(files, tmp_path):
     """`evaluate`, `compare` of its confidences and `report` give one area, and say how refusals are counted."""
     path = files[0][0]

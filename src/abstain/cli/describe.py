@@ -32,6 +32,7 @@ from abstain.cli.options import (
 from abstain.confidence import LearnedConfidence
 from abstain.confidence.learn import MIN_OF_A_KIND
 from abstain.errors import AbstainError, InputError
+from abstain.evaluation import Evaluation
 from abstain.formats import Log, OpenedTable, Predictions, TextValues, open_source
 from abstain.formats.columns import UncertainError, as_texts
 from abstain.formats.json_files import NoTableError
@@ -426,16 +427,24 @@ def _describe_areas_by_opposite_rule(log: Log, level: float, learned: LearnedCon
     confidences of the log, of which there must be one; `level` is the confidence level of the intervals.
     """
     opposite: Any = "wrong" if log.rules.unanswered == "abstained" else "abstained"
-    treatment = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[opposite]
     predictions = unnamed_predictions(log, rules=replace(log.rules, unanswered=opposite))
     if learned is not None:
         predictions = predictions.with_confidence(learned, keep_others=True)
     evaluation = abstain.evaluate(**predictions.arguments(), metrics="aurc", level=level)
+    row_count = int(log.scored.sum())  # rows that have a grade, or need none since there is no answer
+    measured_rows = "" if predictions.n == row_count else f", on {predictions.n:,} of {row_count:,} rows"
+    return describe_areas_by_rule(evaluation, opposite, measured_rows)
+
+
+def describe_areas_by_rule(evaluation: Evaluation, rule: str, measured_rows: str = "") -> str:
+    """Return a sentence with the AURC of each confidence, for questions without an answer counted by a rule.
+
+    `rule` is "abstained" or "wrong"; `measured_rows` follows it: "" where all rows were measured.
+    """
+    treatment = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[rule]
     areas = ", ".join(
         f"{entry.score} {entry.cell.removesuffix(entry.mark)}"  # without " t", the mark of ties in a table
         for entry in evaluation.entries
         if entry.group is None
     )
-    row_count = int(log.scored.sum())  # rows that have a grade, or need none since there is no answer
-    measured_rows = "" if predictions.n == row_count else f", on {predictions.n:,} of {row_count:,} rows"
     return f"AURC with unanswered questions as {treatment}{measured_rows}: {areas}."

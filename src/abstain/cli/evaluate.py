@@ -18,7 +18,7 @@ from abstain._roles import role_of
 from abstain._tables import GROUPS_SHOWN, count_noun, count_samples
 from abstain.cli import options as opt
 from abstain.cli import screen
-from abstain.cli.describe import answer_notes, describe_file, draw_description
+from abstain.cli.describe import answer_notes, describe_areas_by_rule, describe_file, draw_description
 from abstain.confidence import LearnedConfidence
 from abstain.errors import AbstainError, MemoryLimitError
 from abstain.evaluation import Entry, Evaluation
@@ -28,7 +28,7 @@ from abstain.formats.columns import UncertainError
 from abstain.formats.file_evaluation import choose_engine, engine_can_read, evaluate_with_engine
 from abstain.formats.file_names import model_name
 from abstain.formats.logs import Log
-from abstain.formats.predictions import LEARNED, graded_predictions
+from abstain.formats.predictions import LEARNED, graded_predictions, reading_notes
 from abstain.formats.readers import is_helm_run
 from abstain.formats.roles import TRUTH_ROLES
 from abstain.formats.safety import display_name, naming_file
@@ -169,7 +169,13 @@ def suggest_after(file: str, read_options: opt.ReadOptions, predictions: Predict
 
 
 def evaluate_predictions(
-    predictions: Predictions, price: float | None, *, level: float, **options: Any
+    predictions: Predictions,
+    price: float | None,
+    *,
+    level: float,
+    scores: Any = None,
+    losses: Any = None,
+    **options: Any,
 ) -> Evaluation:
     """Evaluate a file that was read in memory, with notes about unanswered questions.
 
@@ -178,7 +184,8 @@ def evaluate_predictions(
     and the file has losses or weights. `predictions` holds what a file says of one model: class scores or confidences,
     labels or losses, weights and groups.
     """
-    table = abstain.evaluate(**predictions.arguments(), level=level, **options, progress=False)
+    arguments = predictions.arguments(scores=scores, losses=losses)
+    table = abstain.evaluate(**arguments, level=level, **options, progress=False)
     table = replace(table, notes=(*opt.fitted_rows_notes(predictions), *table.notes))
     log = predictions.log
     if log is not None:
@@ -189,9 +196,42 @@ def evaluate_predictions(
         # without --metric, and for right and wrong answers: accuracy, and what repeated answers add to it
         if options.get("metrics") is None and log.is_graded:
             table = _add_repeats(table, log, level)
-    if price is not None and (log is None or not log.is_graded):
+    if _has_unanswered_class_scores(predictions):
+        table = replace(table, notes=(*_refusal_notes(predictions, price, level, scores), *table.notes))
+    elif price is not None and (log is None or not log.is_graded):
         table = replace(table, notes=(*table.notes, price_note(predictions, price, level)))
     return table
+
+
+def _has_unanswered_class_scores(predictions: Predictions) -> bool:
+    """Whether a file has class scores and some of its rows have no answer."""
+    is_unanswered = predictions.abstained if predictions.refused is None else predictions.refused
+    return predictions.has_class_scores and is_unanswered is not None and bool(is_unanswered.any())
+
+
+def _refusal_notes(predictions: Predictions, price: float | None, level: float, scores: Any) -> list[str]:
+    """Sentences on class scores of which some rows have no answer: how these count, shares, and AURC counted otherwise.
+
+    `price` is what a wrong answer costs if a right one gains 1; None counts as 1. `scores` are the requested ones, as
+    in `abstain.evaluate`; `level` is the confidence level of the intervals. No shares for weighted samples, and no AURC
+    where every row has no answer.
+    """
+    rule = "abstained" if predictions.refused is None else "wrong"
+    other_rule = "wrong" if rule == "abstained" else "abstained"
+    notes = reading_notes([predictions])
+    if predictions.sample_weight is None or price is not None:
+        shares_of = predictions.with_unanswered("abstained")
+        notes.append(price_note(shares_of, 1.0 if price is None else price, level))
+    by_other_rule = predictions.with_unanswered(other_rule)
+    if by_other_rule.abstained is not None and by_other_rule.abstained.all():
+        return notes
+    evaluation = abstain.evaluate(
+        **by_other_rule.arguments(scores=scores, losses=["zero_one"]),
+        metrics=["aurc"],
+        level=level,
+        progress=False,
+    )
+    return [*notes, describe_areas_by_rule(evaluation, other_rule)]
 
 
 def _add_repeats(table: Evaluation, log: Log, level: float) -> Evaluation:

@@ -165,6 +165,16 @@ def choose_jointly(
         rule: JointThreshold | JointGroupThresholds = select_threshold(
             losses=losses, confidence=confidence, score=predictions.learned, risk=risk, **options
         )
+    elif predictions.refused is not None:  # their losses and ranks do not follow from their class scores
+        sample_loss, confidence = predictions.loss_and_confidence(score, loss)
+        rule = select_threshold(
+            losses=dict.fromkeys(risk, sample_loss),
+            confidence=confidence,
+            score=score,
+            units="key",
+            risk=risk,
+            **options,
+        )
     else:
         options |= {predictions.kind: predictions.class_scores(), "labels": predictions.labels}
         rule = select_threshold(risk=risk, score=score, loss_name=loss, **options)

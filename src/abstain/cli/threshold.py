@@ -455,11 +455,14 @@ def rule_columns(predictions: Predictions, rule_score: str | None) -> dict[str, 
     `rule_score` is the score that the rule was made with, None if it was made from a column of confidences or for a
     learned confidence. For a rule with a score, a column of confidences holds plain values of that score
     (probabilities, say) and not its rank key, which `units` "plain" says. A learned confidence is passed on as `score`,
-    so that a rule for another one refuses it. `predictions` holds what a file says of one model: class scores or
+    so that a rule for another one refuses it. Class scores are passed as confidences (rank keys) where refusals count
+    as wrong, which ranks them last. `predictions` holds what a file says of one model: class scores or
     confidences, labels or losses, weights and groups.
     """
-    if predictions.has_class_scores:
+    if predictions.has_class_scores and predictions.refused is None:
         return {predictions.kind: predictions.class_scores()}  # by kind: "logits" or "probs"
+    if predictions.has_class_scores:
+        return {"confidence": predictions.compute_or_take_confidence(rule_score), "units": "key"}
     # the column of that name; the first column of confidences where there is none, or no score
     confidence = predictions.compute_or_take_confidence(rule_score)
     if predictions.learned is not None:

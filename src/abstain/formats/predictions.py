@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from abstain import losses, scores
+from abstain import losses
+from abstain import scores as score_module
 from abstain._roles import COLUMN_NAMES, normalise_name
 from abstain._tables import Printable
+from abstain.evaluation.vectors import DEFAULT_SCORES, expand_names
 from abstain.formats.columns import Column, TextValues, Values, as_array
 from abstain.formats.learning_columns import LENGTH_OF
 from abstain.formats.logs import Log, Rules
@@ -63,7 +65,8 @@ class Predictions(Printable):
     abstained, unanswerable, sample_weight, clusters : array, shape (n,), optional
         As `evaluate` takes them; two kinds of clusters have shape (n, 2).
     refused : array of bool, shape (n,), optional
-        Questions without an answer that count as wrong and are ranked last.
+        Questions without an answer that count as wrong and are ranked last. Columns of losses and confidences have
+        these already; what is computed from class scores gets them when it is computed.
     groups : array or TextValues, shape (n,), optional
     cost : array, shape (n,), optional
         What each answer cost, where the user named a column for it; for cascades.
@@ -150,14 +153,22 @@ class Predictions(Printable):
         """
         return self.has_class_scores or self.loss_name != "loss"
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self, scores: Any = None, losses: Any = None) -> dict[str, Any]:
         """Return the keyword arguments of `abstain.evaluate`; those that the file does not have are left out.
 
         "loss" is {its name: array} and "confidence" is {name: array} with every confidence of the file;
         "has_confidence" is {name: array of bool} for those that some rows lack. Labels are passed only with class
         scores, from which losses are computed. "unanswerable" is left out where refusals count as wrong answers.
+
+        `scores` and `losses` are those arguments of `evaluate`: names of what is computed from class scores, "all", or
+        None for the default. They are passed on; where refusals count as wrong, their results take the place of the
+        class scores, and "zero_one" is the only loss. DataError where another loss is named then.
         """
+        if self.has_class_scores and self.refused is not None:
+            return self._with_computed_columns(scores, losses).arguments()
         arguments: dict[str, Any] = {
+            "scores": scores,
+            "losses": losses,
             "logits": self.logits,
             "probs": self.probs,
             "abstained": self.abstained,
@@ -174,6 +185,31 @@ class Predictions(Printable):
             arguments["confidence"] = self.signals or {"confidence": self.confidence}
             arguments["has_confidence"] = self._rows_with_own_confidence(arguments["confidence"]) or None
         return {name: value for name, value in arguments.items() if value is not None}
+
+    def _with_computed_columns(self, scores: Any, losses: Any) -> Predictions:
+        """Return the predictions with 0/1 losses and the confidences computed from class scores, instead of these.
+
+        `scores` and `losses` are names, "all" or None as in `arguments`. DataError for a loss other than "zero_one".
+        """
+        allowed_scores = [
+            name for name in score_module.NAMES if self.kind in score_module.by_name(name).takes
+        ]
+        default_scores = [name for name in DEFAULT_SCORES if name in allowed_scores]
+        signals = {
+            score_module.by_name(score).name: self.compute_or_take_confidence(score)
+            for score in expand_names(scores, default_scores, allowed_scores)
+        }
+        for name in expand_names(losses, default=(), all_names=()):
+            self.loss_and_confidence("max_softmax", name)  # raises for a loss other than "zero_one"
+        return replace(
+            self,
+            logits=None,
+            probs=None,
+            loss=self.own_or_zero_one_losses(),
+            loss_name="zero_one",
+            signals=signals,
+            confidence=next(iter(signals.values())),
+        )
 
     def _rows_with_own_confidence(self, confidences: Iterable[str]) -> dict[str, np.ndarray]:
         """Return, for each of these confidences that some rows lack, which rows have one.
@@ -223,18 +259,40 @@ class Predictions(Printable):
 
         Where the file has class scores, `score` names how it is computed from them ("max_softmax", ...); None takes the
         file's own confidence, which must exist. Otherwise `score` names one of the file's confidences, and the first is
-        taken for None or a name that it does not have.
+        taken for None or a name that it does not have. Questions without an answer that count as wrong are tied below
+        all others.
         """
         if not self.has_class_scores or score is None:
             return np.asarray(self.signals.get(score or "", self.confidence))
-        return np.asarray(scores.by_name(score)(self.logits, probs=self.probs))
+        return self._rank_refused_last(np.asarray(score_module.by_name(score)(self.logits, probs=self.probs)))
+
+    def _rank_refused_last(self, confidence: np.ndarray) -> np.ndarray:
+        """Return a confidence in which questions without an answer that count as wrong are tied below all others.
+
+        They get the next float below the smallest confidence of the others.
+        """
+        if self.refused is None or self.refused.all():
+            return confidence
+        below_all = np.nextafter(confidence[~self.refused].min(), confidence.dtype.type(-np.inf))
+        return np.where(self.refused, below_all, confidence)
+
+    def with_unanswered(self, rule: str) -> Predictions:
+        """Return the predictions of class scores with questions without an answer counted by another rule.
+
+        `rule` is "abstained" or "wrong". Unchanged where every question has an answer.
+        """
+        is_unanswered = self.abstained if self.refused is None else self.refused
+        if rule == "wrong":
+            return replace(self, abstained=None, refused=is_unanswered)
+        return replace(self, abstained=is_unanswered, refused=None)
 
     def loss_and_confidence(self, score: str, loss: str) -> LossAndConfidence:
         """Return the loss and the confidence of every sample.
 
         Where the file has class scores, they are computed by the names of a score ("max_softmax", ...) and a loss
         ("zero_one", ...). Otherwise they are columns of the file: `loss` is ignored, and `score` may name one of
-        several confidences. DataError names the file where values are invalid.
+        several confidences. DataError names the file where values are invalid, or where questions without an answer
+        count as wrong and the loss of class scores is another one than "zero_one".
         """
         with naming_file(self.path):  # puts the file's name before the message of an error
             sample_loss = self.loss
@@ -242,6 +300,14 @@ class Predictions(Printable):
                 compute_loss = losses.by_name(loss)
                 # one of logits and probabilities is None
                 sample_loss = compute_loss(self.logits, self.labels, probs=self.probs)
+            if self.has_class_scores and self.refused is not None:
+                if compute_loss.name != "zero_one":
+                    raise file_error(
+                        self.path,
+                        f"a refusal can count as wrong only where answers are right or wrong, and not with the loss "
+                        f"{compute_loss.name}. Say --unanswered abstained.",
+                    )
+                sample_loss = np.asarray(sample_loss, dtype=bool) | self.refused
             return LossAndConfidence(
                 loss=np.asarray(sample_loss), confidence=self.compute_or_take_confidence(score)
             )
@@ -324,10 +390,7 @@ class Predictions(Printable):
         self._refuse_missing_inputs(learned, inputs)
         with naming_file(self.path):  # puts the file's name before the message of an error
             confidence = np.asarray(learned(**inputs))  # one number per sample
-        # `refused` are questions without an answer that count as wrong: the next float below all answers ranks them.
-        if self.refused is not None and not self.refused.all():
-            lowest = np.nextafter(confidence[~self.refused].min(), -np.inf)
-            confidence = np.where(self.refused, lowest, confidence)
+        confidence = self._rank_refused_last(confidence)
         signals = {LEARNED: confidence}  # confidences by name; the first ranks the answers
         if keep_others and self.has_class_scores:
             signals["max_softmax"] = self.compute_or_take_confidence("max_softmax")
@@ -458,6 +521,12 @@ def reading_notes(models: Sequence[Predictions]) -> list[str]:
     `rules` say how these rows count. Models without a log, such as those with class scores, may have abstentions.
     """
     logs = {display_name(model.name): model.log for model in models if model.log is not None}
+    # of class scores, those that count as wrong; their abstentions are listed below
+    refused_shares = {
+        display_name(model.name): float(model.refused.mean())
+        for model in models
+        if model.log is None and model.refused is not None
+    }
     notes = []
     # rule ("wrong" or "abstained") -> what it means in words, and the other rule
     for rule, (meaning, other_rule) in _UNANSWERED_RULES.items():
@@ -466,6 +535,8 @@ def reading_notes(models: Sequence[Predictions]) -> list[str]:
             for name, log in logs.items()
             if log.unanswered and log.rules.unanswered == rule
         }
+        if rule == "wrong":
+            shares |= {name: share for name, share in refused_shares.items() if share}
         if shares:
             notes.append(
                 f"Unanswered questions {meaning} (--unanswered {other_rule} for the other view): "

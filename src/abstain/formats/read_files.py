@@ -266,6 +266,8 @@ def make_predictions(
             )
     second_file_labels = None if labels is None else _load_labels(labels, limits)
     fields = _load_fields(options, roles, second_file_labels)
+    if class_scores_role and (rules.refusals or rules.unanswered):
+        _count_unanswered(fields, options, purpose)
     if labels is not None:
         fields["column_of_role"]["labels"] = display_name(Path(labels).name)
     return Predictions(name=name, path=path, format=source.format, **fields)
@@ -390,6 +392,25 @@ def _find_refusing_classes(options: _UserOptions, fields: Mapping[str, Any]) -> 
     return means_abstention[class_scores.argmax(axis=1)]
 
 
+def _count_unanswered(fields: dict[str, Any], options: _UserOptions, purpose: str) -> None:
+    """Mark the rows of class scores without an answer as "refused" instead of "abstained" where they count as wrong.
+
+    `fields` are keyword arguments of `Predictions`, changed in place. The rules of the user decide, or else the purpose
+    of reading. DataError where rows without an answer are to count as wrong and every row has an answer, or in a
+    cascade, which computes its confidences from the class scores.
+    """
+    if options.rules.settled(purpose).unanswered != "wrong":
+        return
+    if purpose == "cascade":
+        raise options.refusal("--unanswered wrong", "the next model of a cascade gets what a model refuses")
+    if "abstained" not in fields:
+        reason = f"every row has an answer, that of its {options.class_scores_role}"
+        raise options.refusal(
+            "--unanswered wrong", f"{reason}, unless --refusals names classes that are none"
+        )
+    fields["refused"] = fields.pop("abstained")
+
+
 def _distinct_ids(ids: Column, values: Mapping[str, Values]) -> Column:
     """Return a column of ids that appends task and epoch where ids repeat.
 
@@ -508,8 +529,8 @@ class _UserOptions:
     def check_rules(self) -> None:
         """Raise DataError for rules that have no effect on class scores, where each row has an answer and a confidence.
 
-        These are `grades`, `scale`, `outside`, `missing`, and "wrong" for `unanswered`. `rules.only`, which selects
-        rows, and `rules.refusals`, which may name classes, are allowed.
+        These are `grades`, `scale`, `outside` and `missing`. `rules.only`, which selects rows, and `rules.refusals`,
+        which may name classes, are allowed, and so is `rules.unanswered`, which says how refusals count.
         """
         remedy = "name your own with -c correct=NAME -c confidence=NAME"
         if self.rules.grades:
@@ -519,9 +540,6 @@ class _UserOptions:
             raise self.refusal("--scale", f"the confidence comes from the {self.class_scores_role}; {remedy}")
         if self.rules.missing:
             raise self.refusal("--missing", f"every row has {self.class_scores_role}")
-        if self.rules.unanswered == "wrong":
-            reason = f"every row has an answer, that of its {self.class_scores_role}"
-            raise self.refusal("--unanswered wrong", reason)
 
     def refusal(self, option: str, reason: str) -> DataError:
         """Return the error for an option that has no effect."""

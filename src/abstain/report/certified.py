@@ -82,6 +82,9 @@ def choose_threshold(
         losses, confidence = predictions.loss_and_confidence(score, loss)
         # the rule remembers a learned confidence and refuses any other; None for a plain column
         return select_threshold(losses, confidence, score=predictions.learned, **columns, **options)
+    if predictions.refused is not None:  # their losses and ranks do not follow from their class scores
+        losses, confidence = predictions.loss_and_confidence(score, loss)
+        return select_threshold(losses, confidence, score=score, units="key", **columns, **options)
     class_scores: dict[str, Any] = {
         predictions.kind: predictions.class_scores(),  # as `logits` or as `probs`
         "labels": predictions.labels,

@@ -333,15 +333,17 @@ def _gather_model(
         band = curve_band(
             losses, confidence, level=level, replicates=replicates, rng=rng, progress=False, **columns
         )
-    # the arguments of `abstain.evaluate`; groups are shown by the slider instead
-    arguments = {name: value for name, value in predictions.arguments().items() if name != "groups"}
+    shown_scores = None  # those of class scores
+    shown_losses = None
     if not predictions.has_class_scores:
         score = next(iter(predictions.signals), "confidence")
         loss = predictions.loss_name
     else:
         usual_scores = _SCORES if predictions.kind == "logits" else _SCORES[:-1]
-        arguments["scores"] = list(dict.fromkeys([score, *usual_scores]))
-        arguments["losses"] = [loss]
+        shown_scores = list(dict.fromkeys([score, *usual_scores]))
+        shown_losses = [loss]
+    arguments = predictions.arguments(scores=shown_scores, losses=shown_losses)  # of `abstain.evaluate`
+    arguments.pop("groups", None)  # they are shown by the slider instead
     estimators = []
     for name in ESTIMATORS:
         try:
@@ -418,8 +420,10 @@ def _measure_reliability(
         clusters = log.find_clusters()
     else:
         is_answered = np.ones(len(losses), dtype=bool)
-        if predictions.abstained is not None:
-            is_answered = ~predictions.abstained
+        # at most one of them is set, by how refusals count
+        for is_unanswered in (predictions.abstained, predictions.refused):
+            if is_unanswered is not None:
+                is_answered &= ~is_unanswered
     probability = confidence[is_answered].astype(np.float64)
     if predictions.has_class_scores:
         probability = np.asarray(scores.display(score, probability), dtype=np.float64)
