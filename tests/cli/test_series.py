@@ -305,7 +305,7 @@ def test_a_state_of_an_earlier_version_is_refused_in_one_line(folder):
     """The verdict of the look itself is still printed; the old file stays as it is."""
     look("good0.csv")
     path = folder / "series.json"
-    old = path.read_text().replace("abstain.Check/5", "abstain.Check/2")
+    old = path.read_text().replace("abstain.Check/6", "abstain.Check/2")
     path.write_text(old)
     refused = look("good1.csv")
     assert refused.exit_code == 3

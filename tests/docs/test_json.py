@@ -20,7 +20,7 @@ COMMANDS = {
     "abstain.ClinicalTable/1": ["clinical", "a.npz", "--positive", "1", "--json"],
     "abstain.Threshold/5": ["threshold", "a.npz", "--risk", "0.1", "--json"],
     "abstain.LearnedConfidence/2": ["improve", "b.npz", "--json"],
-    "abstain.Check/5": ["threshold", "b.npz", "--check", "rule.json", "--json"],
+    "abstain.Check/6": ["threshold", "b.npz", "--check", "rule.json", "--json"],
 }
 KINDS = {
     "record": dict,

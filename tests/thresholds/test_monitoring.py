@@ -245,8 +245,8 @@ def test_an_alarm_says_at_which_look_it_came(shipped):
     assert fine.drift_p > 0.05 > fine.drift_alarm_p
     assert f"p = {fine.drift_p:.3g} in this look, ALARM at look 2 (p = {shifted.drift_p:.3g})" in repr(fine)
     counted = fine.alarm_counted
-    when = f"when {counted} of its first {counted} accepted were wrong"
-    assert f"ALARM at look 3 (p = {worse.risk_p:.3g}), {when}" in repr(fine)
+    when = f"raised when p fell to 0.025, with {counted} of its first {counted} accepted wrong"
+    assert f"ALARM at look 3 (p = {worse.risk_p:.3g} at its end), {when}" in repr(fine)
     assert 600 < fine.alarm_after < 700
     assert "at most 0.05 in the whole series, 0.025 by risk and 0.025 by confidences" in repr(fine)
 
@@ -384,10 +384,60 @@ def test_the_recent_risk_is_that_of_the_latest_looks(accepts_all):
     )
 
 
+def test_a_bad_small_look_after_good_ones_is_shown(accepts_all):
+    """17 of 146 wrong after two good months raise no alarm, and the recent risk hides them."""
+    seen = None
+    for errors, count in [(10, 1500), (10, 1500), (17, 146)]:
+        wrong = np.zeros(count)
+        wrong[np.linspace(0, count - 1, errors).astype(int)] = 1
+        seen = accepts_all.check(wrong, np.ones(count), previous=seen)
+    exact = scipy.stats.binomtest(17, 146).proportion_ci(0.95, method="exact")
+    assert seen.holds
+    assert (seen.look_counted, seen.look_loss_sum) == (146, 17)
+    assert seen.look_risk == pytest.approx(17 / 146)
+    assert seen.look_risk_interval == pytest.approx((exact.low, exact.high))
+    limits = f"[{exact.low:.4g}, {exact.high:.4g}]"
+    assert (
+        f"this look: 17 of 146 accepted wrong, risk 0.1164 {limits}: above 0.03. The series has no"
+        in repr(seen)
+    )
+    assert "about one look in 40 is above by chance" in repr(seen)
+    assert abstain.thresholds.Check.from_json(seen.to_json()) == seen
+    better = accepts_all.check(np.zeros(50), np.ones(50), previous=seen)
+    assert "this look: 0 of 50 accepted wrong, risk 0 [0, 0.07112]\n" in repr(better)
+
+
+def test_the_interval_of_a_single_look_is_that_of_its_clusters(by_patient):
+    """As `evaluate` gives it; over several looks, of which no rows are kept, clusters count as copies."""
+    rng = np.random.default_rng(19)
+    wrong = rng.random(1200) < 0.15
+    who = np.repeat(np.arange(300), 4)
+    seen = by_patient.check(wrong, np.ones(1200), clusters=who)
+    expected = abstain.evaluate(loss=wrong, confidence=np.ones(1200), clusters=who, metrics=["risk"])
+    (entry,) = [entry for entry in expected.entries if entry.metric == "risk"]
+    assert seen.look_risk_interval == pytest.approx((entry.low, entry.high), abs=0.002)
+    assert seen.risk_interval == seen.recent_risk_interval == seen.look_risk_interval
+    later = by_patient.check(wrong[:400], np.ones(400), clusters=who[:400] + 1000, previous=seen)
+    for_copies = scipy.stats.beta.ppf(0.025, later.loss_sum / 4, (1600 - later.loss_sum) / 4 + 1)
+    assert later.risk_interval[0] == pytest.approx(for_copies)
+    assert "as if samples of a cluster were copies of one" in repr(later)
+
+
+def test_beside_an_alarm_nothing_is_called_chance(accepts_all):
+    """The interval of the recent risk reaches below the promise, and the alarm stands all the same."""
+    seen = accepts_all.check(np.arange(1000) < 33, np.ones(1000))
+    assert seen.risk_alarm
+    assert seen.recent_risk_interval[0] < 0.03 < seen.recent_risk
+    assert "above 0.03, by an interval that includes it; the alarm stands" in repr(seen)
+    assert "chance" not in repr(seen)
+
+
 def test_looks_without_an_accepted_sample_have_no_risk(shipped):
     nothing = shipped.check([1, 1], [0.0, 0.0])
     assert (nothing.recent_risk, nothing.recent_risk_interval, nothing.risk_interval) == (None, None, None)
     assert "recent risk - of 0 accepted in look 1" in repr(nothing)
+    assert "this look: nothing accepted, so it says nothing about the risk" in repr(nothing)
+    assert (nothing.look_counted, nothing.look_risk, nothing.look_risk_interval) == (0, None, None)
 
 
 def test_a_long_series_of_small_looks_keeps_a_small_state(shipped):
@@ -409,7 +459,7 @@ def test_a_long_series_of_small_looks_keeps_a_small_state(shipped):
 
 
 def test_a_series_of_an_older_version_is_refused_in_one_line(shipped):
-    text = shipped.check([0], [0.9]).to_json().replace("abstain.Check/5", "abstain.Check/2")
+    text = shipped.check([0], [0.9]).to_json().replace("abstain.Check/6", "abstain.Check/2")
     with pytest.raises(
         DataError, match=r"got 'abstain.Check/2'. Begin a new series, in a new file.*"
     ) as caught:
@@ -531,7 +581,7 @@ def test_an_alarm_counts_accepted_samples_and_their_errors(shipped):
     assert seen.risk_alarm
     assert seen.alarm_counted == (seen.alarm_after + 1) // 2  # half of the samples are not accepted
     assert seen.alarm_loss_sum == seen.alarm_counted
-    assert f"when {seen.alarm_counted} of its first {seen.alarm_counted} accepted were wrong" in repr(seen)
+    assert f"with {seen.alarm_counted} of its first {seen.alarm_counted} accepted wrong" in repr(seen)
     assert "accepted in look 1: above 0.03" in repr(seen)
     later = shipped.check(np.zeros(3000), np.full(3000, 1.0), previous=seen)
     assert later.alarm_counted == seen.alarm_counted
@@ -555,19 +605,30 @@ def test_an_alarm_of_losses_that_are_no_errors_counts_accepted_samples():
     assert f"after {seen.alarm_counted} accepted samples of it" in repr(seen)
 
 
-@pytest.mark.parametrize("version", [3, 4])
+NEW_FIELDS = {
+    4: ("alarm_counted", "alarm_loss_sum", "from_calibration", "counts_errors"),
+    5: ("rows_seen",),
+    6: ("look_counted", "look_loss_sum", "look_risk", "look_risk_interval"),
+}
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
 def test_a_series_of_an_older_format_is_continued(shipped, version):
     seen = shipped.check(np.ones(100), np.ones(100))
     record = json.loads(seen.to_json())
-    new_in_format_4 = ("alarm_counted", "alarm_loss_sum", "from_calibration", "counts_errors")
-    for name in ("checksum", "rows_seen", *(new_in_format_4 if version == 3 else ())):
-        del record[name]
+    del record["checksum"]
+    for number, names in NEW_FIELDS.items():
+        for name in names if number > version else ():
+            del record[name]
     record["format"] = f"abstain.Check/{version}"
     text = json.dumps(record, sort_keys=True, separators=(",", ":"))
     record["checksum"] = hashlib.sha256(text.encode()).hexdigest()
     again = abstain.thresholds.Check.from_json(json.dumps(record))
     assert again.rows_seen == ()
-    assert version == 4 or f"after {seen.alarm_after} samples" in repr(again)
+    assert version > 3 or f"after {seen.alarm_after} samples" in repr(again)
+    assert (again.look_counted, again.look_loss_sum, again.look_risk) == (100, 100, None)
+    last_look = "this look: 100 accepted" if version == 3 else "this look: 100 of 100 accepted wrong"
+    assert f"{last_look}\n" in repr(again)
     assert shipped.check([0], [1.0], previous=again).n == 101
 
 

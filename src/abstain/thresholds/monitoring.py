@@ -16,6 +16,7 @@ from abstain import _tables
 from abstain._arrays import Array, to_host
 from abstain._stored import Finite, Share, Stored, Within
 from abstain.errors import AbstainWarning, InfeasibleError, InputError
+from abstain.inference.ratios import interval_of_mean
 from abstain.metrics._sample import group_codes, prepare
 from abstain.thresholds import bets
 from abstain.thresholds.counted_rows import are_rows_seen, explained_by_chance, remember_rows
@@ -123,10 +124,15 @@ class Check(Stored, _tables.Notebook):
         How many of the accepted the promise is about: all of them, unless it is about some of the samples only.
     risk, risk_interval
         Mean loss of the counted (None when there is none), and its interval at level 1 - delta: exact for a 0/1 loss,
-        wider than needed for others. With clusters it is wider still: as many samples as the largest cluster had count
-        as one.
+        wider than needed for others. With clusters, that of a single look is the cluster interval of `evaluate`; that
+        of several looks, of which no rows are kept, is wider than needed: as many samples as the largest cluster had
+        count as one.
     recent_counted, recent_risk, recent_risk_interval
         The same of the recent looks alone: the latest that hold 1,000 counted samples, at most 100 looks.
+    look_counted, look_loss_sum, look_risk, look_risk_interval
+        The same of the last look alone; `look_loss_sum` is the summed loss of its counted samples, scaled to [0, 1],
+        for 0/1 losses the number of errors. Risk and interval are None where nothing was counted in it, and in a series
+        of an older format until its next look.
     limit : float
         The promised risk.
     risk_p : float
@@ -181,7 +187,7 @@ class Check(Stored, _tables.Notebook):
 
     _noun: ClassVar[str] = "a check"
     _has_checksum: ClassVar[bool] = True
-    _number: ClassVar[int] = 5
+    _number: ClassVar[int] = 6
     _remedy: ClassVar[str] = _NEW_SERIES
 
     n: Count = 0  # the defaults are those of a series that has not begun
@@ -194,6 +200,10 @@ class Check(Stored, _tables.Notebook):
     recent_counted: Count = 0
     recent_risk: Finite | None = None
     recent_risk_interval: tuple[Finite, Finite] | None = None
+    look_counted: Count = 0
+    look_loss_sum: Finite = 0.0
+    look_risk: Finite | None = None
+    look_risk_interval: tuple[Finite, Finite] | None = None
     limit: Finite = 0.0
     risk_p: Share = 1.0
     risk_alarm: bool = False
@@ -223,17 +233,15 @@ class Check(Stored, _tables.Notebook):
 
     @classmethod
     def _upgraded(cls, record: Any) -> Any:
-        """The parsed JSON of formats 3 and 4 in format 5, which has more fields; anything else unchanged.
+        """The parsed JSON of formats 3 to 5 in format 6, which has more fields; anything else unchanged.
 
         An older record does not tell the values of these fields, so they say that nothing is known, and a series with
-        an alarm is described in fewer words. A change of the current format number, 5, needs a change here too.
+        an alarm is described in fewer words. A change of the current format number, 6, needs a change here too.
         """
-        if not isinstance(record, dict) or record.get("format") not in ("abstain.Check/3", "abstain.Check/4"):
+        formats = [f"abstain.Check/{number}" for number in (3, 4, 5)]
+        if not isinstance(record, dict) or record.get("format") not in formats:
             return record
-        if record["format"] == "abstain.Check/4":
-            return {**record, "rows_seen": [], "format": cls._format()}
-        new_fields: dict[str, Any] = {
-            "rows_seen": [],
+        new_in_format_4: dict[str, Any] = {
             # counted samples of the alarmed look before the alarm, and their summed loss: None if not known
             "alarm_counted": None,
             "alarm_loss_sum": None,
@@ -242,7 +250,17 @@ class Check(Stored, _tables.Notebook):
             # is each loss known to be 0 or 1? Only words in `__repr__` depend on it, and the next look sets it.
             "counts_errors": False,
         }
-        return {**record, **new_fields, "format": cls._format()}
+        new_in_format_6: dict[str, Any] = {
+            "look_counted": 0,
+            "look_loss_sum": 0.0,
+            "look_risk": None,
+            "look_risk_interval": None,
+        }
+        recent_looks = record.get("recent_looks")
+        if isinstance(recent_looks, list) and recent_looks and isinstance(recent_looks[-1], list):
+            if len(recent_looks[-1]) == 2:  # the last look: its counted samples and their summed loss
+                new_in_format_6["look_counted"], new_in_format_6["look_loss_sum"] = recent_looks[-1]
+        return {"rows_seen": [], **new_in_format_4, **new_in_format_6, **record, "format": cls._format()}
 
     def _readable(self) -> dict[str, Any]:
         return {"holds": self.holds}
@@ -268,6 +286,7 @@ class Check(Stored, _tables.Notebook):
         # of each recent look: how many counted samples it had, and their summed loss
         recent_loss = sum(loss_sum for _, loss_sum in self.recent_looks)
         recent_counted = sum(counted for counted, _ in self.recent_looks)
+        last_look = self.recent_looks[-1] if self.recent_looks else (0, 0.0)
         expected_coverage = self.accepted / self.n if self.n else 0.0
         # each set holds one truth value if all of its fields are there, or all are None
         has_risk_alarm_field = {
@@ -290,6 +309,8 @@ class Check(Stored, _tables.Notebook):
             == recent_counted
             <= self.counted,
             "`recent_looks` must not lose more than all looks.": recent_loss <= self.loss_sum + 1e-6,
+            "`look_counted` and `look_loss_sum` must be the last of `recent_looks`.": last_look
+            == (self.look_counted, self.look_loss_sum),
             "`settled` must be at most `n`.": self.settled <= self.n,
             "`from_calibration` must be at most `n`.": self.from_calibration <= self.n,
             # True also if both are None
@@ -334,24 +355,49 @@ class Check(Stored, _tables.Notebook):
         return "no alarm"
 
     def _words_on_time_of_alarm(self) -> str:
-        """Words on how many accepted samples of its look the alarm of the risk rests on."""
+        """Say when the alarm of the risk was raised: at which p-value, and on how many accepted samples of its look.
+
+        That p-value is not the one at the end of the look, which is `risk_alarm_p`.
+        """
+        raised = f"raised when p fell to {risk_alarm_level(self.delta):g}"
         if self.alarm_counted is None or self.alarm_loss_sum is None:
-            return f" after {self.alarm_after:,} samples"
+            return f"{raised}, after {self.alarm_after:,} samples"
         if self.counts_errors:
-            return (
-                f", when {self.alarm_loss_sum:,.0f} of its first {self.alarm_counted:,} accepted were wrong"
-            )
-        return f", after {self.alarm_counted:,} accepted samples of it"
+            return f"{raised}, with {self.alarm_loss_sum:,.0f} of its first {self.alarm_counted:,} accepted wrong"
+        return f"{raised}, after {self.alarm_counted:,} accepted samples of it"
 
     def _words_on_recent_risk(self) -> str:
-        """After an alarm of the risk: words on whether the recent risk is above the promised one; else nothing."""
+        """After an alarm of the risk: words on whether the recent risk is above the promised one; else nothing.
+
+        An interval that reaches below the promise takes nothing from an alarm, which rests on a stricter test of all
+        samples in their order.
+        """
         if not self.risk_alarm or self.recent_risk is None or self.recent_risk_interval is None:
             return ""
         if self.recent_risk_interval[0] > self.limit:
             return f": above {self.limit:.4g}"
         if self.recent_risk > self.limit:
-            return f": above {self.limit:.4g}, but that may be chance"
+            return f": above {self.limit:.4g}, by an interval that includes it; the alarm stands"
         return f": not above {self.limit:.4g} now; the alarm stays in this series"
+
+    def _words_on_last_look(self) -> str:
+        """Describe the risk of the last look alone, which a longer good time before it hides in the other risks."""
+        if self.look_counted == 0:
+            return "this look: nothing accepted, so it says nothing about the risk"
+        if self.counts_errors:
+            text = f"this look: {self.look_loss_sum:,.0f} of {self.look_counted:,} accepted wrong"
+        else:
+            text = f"this look: {self.look_counted:,} accepted"
+        if self.look_risk is None or self.look_risk_interval is None:
+            return text  # a series of an older format
+        text += f", risk {_with_limits(self.look_risk, self.look_risk_interval)}"
+        if self.look_risk_interval[0] > self.limit and not self.risk_alarm:
+            # an interval at level 1 - delta lies above the true risk with probability delta / 2
+            text += (
+                f": above {self.limit:.4g}. The series has no alarm, but look at these errors (about one look in "
+                f"{2 / self.delta:.0f} is above by chance)"
+            )
+        return text
 
     def __repr__(self) -> str:
         """Say whether there is an alarm, and how risk, coverage and confidences compare with the promise.
@@ -363,9 +409,8 @@ class Check(Stored, _tables.Notebook):
         words_on_risk_alarm = ""
         if self.risk_alarm:
             p_value = self.risk_alarm_p or 0.0  # not None with an alarm; `or` is for type checkers
-            # the last words: after how many samples of that look
             words_on_risk_alarm = (
-                f", ALARM at look {self.risk_alarm_look} ({_tables.p_value_text(p_value)})"
+                f", ALARM at look {self.risk_alarm_look} ({_tables.p_value_text(p_value)} at its end), "
                 f"{self._words_on_time_of_alarm()}"
             )
         words_on_drift_alarm = ""
@@ -386,9 +431,15 @@ class Check(Stored, _tables.Notebook):
             f"{self.limit:.4g}: {_tables.p_value_text(self.risk_p)} at any time{words_on_risk_alarm}",
             f"  recent risk {_with_limits(self.recent_risk, self.recent_risk_interval)} of {self.recent_counted} "
             f"accepted in {recent_range}{self._words_on_recent_risk()}",
+            f"  {self._words_on_last_look()}",
             f"  coverage {self.coverage:.4f} [{low:.4f}, {high:.4f}]; confidences {_as_in_calibration(differ)}: "
             f"{_tables.p_value_text(self.drift_p)} in this look{words_on_drift_alarm}",
         ]
+        if self.clusters_seen:
+            lines.append(
+                "  intervals of the coverage and over several looks are wider than needed: as if samples of a cluster "
+                "were copies of one"
+            )
         if self.left_out:
             lines.append(f"  left out: {self.left_out} samples of clusters that an earlier look held")
         if self.from_calibration:
@@ -499,6 +550,7 @@ class GroupChecks(Stored, _tables.Notebook):
             "risk",
             "limit",
             "recent_risk",
+            "look_risk",
             "risk_p",
             "coverage",
             "drift_p",
@@ -654,8 +706,14 @@ def check_promise(
     recent_looks = _keep_recent((*before.recent_looks, (counted_in_look, loss_in_look)))
     recent_counted = sum(counted_of_look for counted_of_look, _ in recent_looks)
     recent_loss_sum = sum(loss_of_look for _, loss_of_look in recent_looks)
-    all_time = _estimate_risk(rule, loss_sum, counted_count)
-    recent = _estimate_risk(rule, recent_loss_sum, recent_counted)
+    codes = None if look.cluster_codes is None else look.cluster_codes[counted]
+    in_look = _estimate_risk_of_look(rule, scaled_loss[counted], codes)
+    recent = in_look
+    if len(recent_looks) > 1:
+        recent = _estimate_risk(rule, recent_loss_sum, recent_counted)
+    all_time = in_look
+    if before.looks > 0:
+        all_time = _estimate_risk(rule, loss_sum, counted_count)
     return Check(
         n=n,
         accepted=accepted_count,
@@ -668,6 +726,10 @@ def check_promise(
         recent_risk=recent.risk,
         recent_risk_interval=recent.interval,
         recent_looks=recent_looks,
+        look_counted=counted_in_look,
+        look_loss_sum=loss_in_look,
+        look_risk=in_look.risk,
+        look_risk_interval=in_look.interval,
         limit=limit,
         looks=before.looks + 1,
         left_out=before.left_out + left_out,
@@ -738,6 +800,27 @@ def _estimate_risk(rule: Threshold, loss_sum: float, counted: int) -> RiskEstima
     scaled_low, scaled_high = _share_interval(rule, hits=loss_sum, trials=counted)
     interval = (low + (high - low) * scaled_low, low + (high - low) * scaled_high)
     return RiskEstimate(low + (high - low) * loss_sum / counted, interval)
+
+
+def _estimate_risk_of_look(
+    rule: Threshold, scaled_loss: np.ndarray, cluster_codes: np.ndarray | None
+) -> RiskEstimate:
+    """Return the mean loss of the counted samples of one look on the user's scale, and its interval.
+
+    `scaled_loss` are their losses, scaled to [0, 1], and `cluster_codes` the numbers of their clusters, None without
+    clusters. With at least two clusters the interval is that of a mean over clusters, as `evaluate` gives it; otherwise
+    that of `_estimate_risk`.
+    """
+    estimate = _estimate_risk(rule, float(scaled_loss.sum()), len(scaled_loss))
+    if cluster_codes is None or len(np.unique(cluster_codes)) < 2:
+        return estimate
+    low, high = rule.bounded
+    of_mean = interval_of_mean(
+        "Threshold.check", "risk", scaled_loss, level=1 - rule.delta, clusters=cluster_codes
+    )
+    return RiskEstimate(
+        risk=estimate.risk, interval=(low + (high - low) * of_mean.low, low + (high - low) * of_mean.high)
+    )
 
 
 def _keep_recent(looks: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
