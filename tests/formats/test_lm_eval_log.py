@@ -95,10 +95,38 @@ def test_one_row_for_each_filter(put):
         read_log(path, rules=Rules(only={"filter": "nothing"}))
 
 
-def test_a_results_file_that_holds_the_samples(put):
-    samples = {"mc": [option_record(k) for k in range(6)], "gen": text_records()[6:]}
+def test_a_results_file_that_holds_the_samples_of_tasks_with_different_metrics(put):
+    normalised = [{**option_record(k), "metrics": ["acc_norm"]} for k in range(6)]
+    for record in normalised:
+        del record["acc"]
+    samples = {
+        "mc": [option_record(k) for k in range(6)],
+        "gen": text_records()[6:],
+        "norm": normalised,
+        "lists": [{**record, "metrics": ["bleu"], "bleu": [1, 2]} for record in text_records()[6:]],
+    }
     log = read_log(put("results.json", {"results": {}, "n-shot": {}, "model_name": "m", "samples": samples}))
-    assert (log.n, log.questions, list(np.unique(log.task.texts()))) == (6, 6, ["mc"])
+    tasks = log.task.texts()
+    assert (log.n, log.questions) == (24, 24)
+    for task, right in {"mc": RIGHT, "gen": RIGHT, "norm": [1 - value for value in RIGHT]}.items():
+        assert (1 - log.loss[tasks == task]).tolist() == right
+    assert np.isnan(log.loss[tasks == "lists"]).all()
+    assert "6 of 24 answers have no score and are left out." in log.notes
+    used = log.column_of_role["correct"]
+    assert used.startswith(
+        "task_metric (acc of 1 task, exact_match of 1 task, acc_norm of 1 task) (others: acc, "
+    )
+    # each metric has the confidences of the answer that it judges
+    with_softmax = {str(task) for task in tasks[np.isfinite(log.signals["softmax"])]}
+    with_norm = {str(task) for task in tasks[np.isfinite(log.signals["softmax_norm"])]}
+    assert (with_softmax, with_norm) == ({"mc"}, {"norm"})
+    # of a stated metric, only the tasks that have it are scored
+    log = read_log(put("results.json", {"samples": samples}), columns={"correct": "exact_match"})
+    assert (int(log.scored.sum()), "softmax" in log.signals) == (6, False)
+
+
+def test_a_results_file_of_one_task(put):
+    samples = {"mc": [option_record(k) for k in range(6)]}
     one = {"results": {}, "n-shot": {}, "samples": {"mc": samples["mc"]}}
     log = read_log(put("one.json", one))
     assert ((1 - log.loss).tolist(), log.column_of_role["task"]) == (RIGHT, "mc")

@@ -315,3 +315,19 @@ def test_several_models_in_one_file_are_told(tmp_path):
     path.write_bytes(lines([{"model": name, "mean": 0.5} for name in "xyz"]))
     refused = run("evaluate", path)  # nothing says right or wrong, so nothing is measured
     assert (refused.exit_code, "measured as one" in refused.output) == (3, False)
+
+
+def test_tasks_of_a_results_file_are_scored_by_their_own_metrics(tmp_path):
+    """Of a stated metric that a task does not have, the accuracy is empty, and nothing fails."""
+    by_text = [
+        {**option_record(k), "filtered_resps": ["4"], "metrics": ["exact_match"], "exact_match": 1.0}
+        for k in range(6)
+    ]
+    samples = {"mc": [option_record(k) for k in range(6)], "gen": by_text}
+    (tmp_path / "results.json").write_text(json.dumps({"model_name": "m", "samples": samples}))
+    rows = {row["task"]: row for row in rows_of(tmp_path)}
+    estimates = {task: row["accuracy"]["estimate"] for task, row in rows.items()}
+    assert estimates == {"gen": 1.0, "mc": pytest.approx(np.mean(RIGHT))}
+    assert (rows["gen"]["signal"], rows["mc"]["signal"]) == ("", "softmax")
+    rows = {row["task"]: row for row in rows_of(tmp_path, "-c", "correct=exact_match")}
+    assert (rows["gen"]["accuracy"]["estimate"], rows["mc"]["accuracy"]["estimate"]) == (1.0, None)

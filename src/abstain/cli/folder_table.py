@@ -259,8 +259,9 @@ def _rank_models(task: str, runs: list[RunLog], level: float) -> _ModelRanks:
     notes = []
     # by model, then by question: the mean correctness of its repeated answers, from 0 (wrong) to 1 (right)
     correctness_by_model = {run.model: mean_correctness(run.log) for run in runs}
-    with_one_question = [model for model, correctness in correctness_by_model.items() if len(correctness) < 2]
-    for model in with_one_question:
+    too_few = [model for model, correctness in correctness_by_model.items() if len(correctness) < 2]
+    with_one_question = [model for model in too_few if correctness_by_model[model]]  # others have no score
+    for model in too_few:
         del correctness_by_model[model]
     if with_one_question and task:
         listed = ", ".join(map(display_name, with_one_question))
@@ -292,11 +293,13 @@ def _rank_models(task: str, runs: list[RunLog], level: float) -> _ModelRanks:
 
 
 def _measure_accuracy(log: Log, level: float) -> Estimate:
-    """Return the accuracy of a log with its interval.
+    """Return the accuracy of a log with its interval; without an estimate where no answer has a score.
 
     A question without an answer counts as wrong. Answers to one question are a cluster.
     """
     rows = log.scored  # booleans: rows that have a grade, or need none since there is no answer
+    if not rows.any():
+        return Estimate(None, None, None)
     # the question of each row if one was asked several times, or the file's clusters; None where rows are independent
     cluster_of_row = log.find_clusters()
     # this accuracy is the share of right answers among all questions, answered or not

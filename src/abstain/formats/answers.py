@@ -406,23 +406,29 @@ def select_rows(source: OpenedTable, rules: Rules) -> SelectedRows:
 
     A harness may read each answer with several filters (ways to find the answer in a reply). Each filter then has rows
     of its own, and the column `source.facts.variant_column` holds its name ("" where there is no such column). Only the
-    rows of one filter are read: that which `rules.only` states, or else the first in the file.
+    rows of one filter are read: that which `rules.only` states, or else the first of each task in the file.
 
     UncertainError where a stated column does not exist, DataError where no row has the stated value. `source` is the
     opened file. The result holds the mask of rows (None for all) and, for a summary, each column's value in words.
     """
     value_of_column = dict(rules.only)  # the value that a row must have to be read
     descriptions = {}  # column -> its value in words, where that is more than the value
+    selected = None  # a mask of rows; None for all rows
     filter_column = source.facts.variant_column  # "" where each answer is read in one way
     if filter_column:
-        filters = list(dict.fromkeys(as_texts(source.columns[filter_column].load()).tolist()))
-        value_of_column.setdefault(filter_column, filters[0])
-        chosen_filter = value_of_column[filter_column]
-        descriptions[filter_column] = display_name(chosen_filter)
-        other_filters = ", ".join(display_name(name) for name in filters if name != chosen_filter)
+        filters = as_texts(source.columns[filter_column].load())
+        chosen_filters = {value_of_column.get(filter_column, "")}
+        if filter_column not in value_of_column:
+            first_filters = _first_filter_of_task(source, filters)  # of the task of each row
+            selected = filters == first_filters
+            chosen_filters = set(first_filters.tolist())
+        names = dict.fromkeys(filters.tolist())
+        descriptions[filter_column] = ", ".join(
+            display_name(name) for name in names if name in chosen_filters
+        )
+        other_filters = ", ".join(display_name(name) for name in names if name not in chosen_filters)
         if other_filters:
             descriptions[filter_column] += f" (others: {other_filters})"
-    selected = None  # a mask of rows; None for all rows
     for name, value in value_of_column.items():
         if name not in source.columns:
             raise UncertainError(
@@ -439,6 +445,19 @@ def select_rows(source: OpenedTable, rules: Rules) -> SelectedRows:
         selected = matches if selected is None else selected & matches
     in_words = {name: display_name(value) for name, value in value_of_column.items()} | descriptions
     return SelectedRows(mask=selected, value_of_column=in_words)
+
+
+def _first_filter_of_task(source: OpenedTable, filters: np.ndarray) -> np.ndarray:
+    """Return for each row the filter that stands first among the rows of its task.
+
+    `filters` names the filter of each row. A log without a column of tasks is one task.
+    """
+    task_column = source.facts.column_of_role.get("task", "")
+    tasks = as_texts(source.columns[task_column].load()).tolist() if task_column else [""] * len(filters)
+    filter_of_task: dict[str, str] = {}
+    return np.array(
+        [filter_of_task.setdefault(task, name) for task, name in zip(tasks, filters.tolist())], dtype=object
+    )
 
 
 def take_rows(source: OpenedTable, columns: Mapping[str, Values], selected: np.ndarray) -> dict[str, Values]:
@@ -556,8 +575,11 @@ class LoadedAnswers(LoadedColumns):
         # Only a grade that the user says to mean so tells that there is no answer; an empty one is no verdict.
         may_be_answered = ~self.find_graded_unanswered() if self.rules.grades else np.ones(len(loss), bool)
         answered = self.find_answered(may_be_answered)
-        # A number beside a question without an answer ranks nothing; without any answers, all rows say what there is.
-        rows = answered if answered.any() else np.ones(len(loss), bool)
+        # A number beside a question without an answer or a score ranks nothing; without any such answers, all rows say
+        # what there is.
+        rows = answered & ~np.isnan(loss)
+        if not rows.any():
+            rows = np.ones(len(loss), bool)
         absent = [name for name, confidence in confidences.items() if not np.isfinite(confidence[rows]).any()]
         dropped = absent
         if is_stated and len(absent) == len(confidences):
@@ -565,7 +587,11 @@ class LoadedAnswers(LoadedColumns):
         constant = []
         # nobody named a confidence: all those of the log are read
         if not is_stated or _are_all_confidences_of_log(self.source, self.roles["confidence"].names):
-            constant = [name for name, confidence in confidences.items() if _is_constant(confidence)]
+            constant = [
+                name
+                for name, confidence in confidences.items()
+                if name not in absent and _is_constant(confidence)
+            ]
         notes = [
             *self.source.facts.notes,
             *self.note_refusals(),

@@ -33,6 +33,8 @@ from abstain.formats.safety import count_noun, display_name, file_error, has_or_
 
 # Fields of a record that are no metrics, where the record does not list its metrics (files of 2024).
 _OTHER_FIELDS = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics")
+_MAIN_METRICS = ("acc", "exact_match", "pass@1")  # those that say right or wrong if a task has several
+_TASK_METRIC = "task_metric"  # column of a file of several tasks that holds the main metric of each
 _INVALID_REPLY = "[invalid]"  # what a filter writes where it finds no answer in the reply
 
 
@@ -76,8 +78,44 @@ def read_results_with_samples(path: Path, content: Any, load_json: LoadJson) -> 
     model = text_or_none(get_nested(content, "model_name")) or ""
     if len(records_by_task) == 1:
         return LogContent(rows, replace(facts, task=tasks[0], model=model))
+    facts = _use_metric_of_each_task(rows, facts)
     return LogContent(
         rows, replace(facts, column_of_role={**facts.column_of_role, "task": "task"}, task="", model=model)
+    )
+
+
+def _use_metric_of_each_task(rows: list[Row], facts: LogFacts) -> LogFacts:
+    """Let the main metric of each task say which answers are right, where the tasks have different ones.
+
+    Rows get a column `task_metric` with the value of that metric, and lose the confidences of another answer than the
+    one that it judges. Returns the facts with this column as that of right answers; unchanged where all tasks have the
+    same main metric. A task without a metric from 0 to 1 has no score. `rows` name their task in the column "task".
+    """
+    rows_of_task: dict[str, list[Row]] = {}
+    for row in rows:
+        rows_of_task.setdefault(row["task"], []).append(row)
+    metric_of_task = {}
+    for task, task_rows in rows_of_task.items():
+        metrics = names_of_columns_from_0_to_1(task_rows, facts.possible_correctness_columns)
+        # the first of several among which nothing says which is the main one
+        fallback = {"correct": metrics[0]} if metrics else {}
+        chosen = assign_correct_role(metrics, prefer=_MAIN_METRICS) or fallback
+        if chosen:
+            metric_of_task[task] = chosen["correct"]
+    if len(set(metric_of_task.values())) < 2:
+        return facts
+    for row in rows:
+        metric = metric_of_task.get(row["task"], "")
+        row[_TASK_METRIC] = row.get(metric)
+        for name in facts.excluded_confidences_by_correctness.get(metric, ()):
+            row.pop(name, None)
+    counts = Counter(metric_of_task.values())
+    listed = ", ".join(f"{metric} of {count_noun(count, 'task')}" for metric, count in counts.items())
+    return replace(
+        facts,
+        column_of_role={**facts.column_of_role, "correct": _TASK_METRIC},
+        possible_correctness_columns=(_TASK_METRIC, *facts.possible_correctness_columns),
+        descriptions={**facts.descriptions, _TASK_METRIC: listed},
     )
 
 
@@ -231,7 +269,7 @@ def read_lm_eval(path: Path, records: list[Any], load_json: LoadJson) -> LogCont
         rows.append(row)
     correctness_columns = names_of_columns_from_0_to_1(rows, list(metric_names))
     column_of_role = {
-        **assign_correct_role(correctness_columns, prefer=("acc", "exact_match", "pass@1")),
+        **assign_correct_role(correctness_columns, prefer=_MAIN_METRICS),
         "question": "question",
     }
     if any("answered" in row for row in rows):

@@ -273,13 +273,13 @@ def _check_losses_from_0_to_1(log: Log) -> None:
 
 
 def select_answers(log: Log, rows: np.ndarray) -> Log:
-    """Return a log with only the rows of a mask."""
+    """Return a log with only the rows of a mask, and only the confidences that one of these rows has."""
     columns: dict[str, Any] = {
         name: values[rows]
         for name, values in vars(log).items()
         if isinstance(values, np.ndarray | TextValues)
     }
-    signals = {name: signal[rows] for name, signal in log.signals.items()}
+    signals = {name: signal[rows] for name, signal in log.signals.items() if np.isfinite(signal[rows]).any()}
     ids = None if log.ids is None else log.ids.rows(rows)
     return replace(log, signals=signals, ids=ids, **columns)
 
