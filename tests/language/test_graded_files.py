@@ -67,6 +67,27 @@ def test_compare_ranks_by_accuracy_if_nothing_else_can_be_ranked(files):
     assert "Not attempted" in by_f
 
 
+@pytest.mark.parametrize(
+    "command", [["compare", "good", "timid"], ["evaluate", "good"]], ids=["compare", "evaluate"]
+)
+def test_a_score_of_no_answer_refuses_to_count_it_as_wrong(files, command):
+    """SimpleQA's F of answers none of which may be unanswered is another number: an accuracy."""
+    name, *models = command
+    paths = [str(path) for path in list(files.values())[: len(models)]]
+    as_wrong = [name, *paths, *map(str, GRADES), "-c", "ids=id", "--unanswered", "wrong"]
+    for metric in ("simpleqa_f", "hallucination_rate", "score_at_target@0.75"):
+        refused = CliRunner().invoke(cli, [*as_wrong, "--metric", metric])
+        assert refused.exit_code == 2
+        assert "counts both as wrong" in " ".join(refused.output.replace("│", " ").split())
+    shown = CliRunner().invoke(cli, [*as_wrong, "--metric", "accuracy", "--json"])
+    assert shown.exit_code == 0, shown.output
+
+
+def test_a_table_with_no_answer_as_wrong_has_the_accuracy_alone(files):
+    told = json.loads(run("evaluate", files["good"], *GRADES, "--unanswered", "wrong", "--json"))
+    assert [entry["metric"] for entry in told["entries"] if entry["group"] is None] == ["accuracy"]
+
+
 def test_the_page_of_a_ranking_by_accuracy(files, tmp_path):
     page = tmp_path / "board.html"
     run("compare", *files.values(), *GRADES, "-c", "ids=id", "-c", "groups=part", "--html", page)

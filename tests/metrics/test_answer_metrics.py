@@ -9,7 +9,7 @@ import pytest
 
 from abstain.errors import InfeasibleError, InputError
 from abstain.metrics import ANSWER_METRICS, AnswerMetric, answer_metric
-from abstain.metrics.answer_metrics import grade_answers, metrics_for_answers
+from abstain.metrics.answer_metrics import grade_answers, metrics_for_answers, score_at_target
 
 
 def published(right: int, wrong: int, declined: int) -> dict[str, Fraction | None]:
@@ -129,3 +129,10 @@ def test_a_denominator_must_hold_what_the_numerator_counts():
         )
     with pytest.raises(InputError, match="'rihgt'"):
         AnswerMetric(name="bad", label="", summary="", numerator={"rihgt": 1.0})
+
+
+def test_which_metrics_tell_wrong_answers_from_unanswered_questions():
+    alike = {name for name, metric in ANSWER_METRICS.items() if not metric.tells_wrong_from_unanswered}
+    assert alike == {"accuracy"}
+    assert not score_at_target(0.0).tells_wrong_from_unanswered
+    assert score_at_target(0.5).tells_wrong_from_unanswered

@@ -477,11 +477,12 @@ def compare_graded(
 
     `files` are paths by the names of their models; `metric`, `level`, `unpaired` and `by` are options of the command,
     and `ignored` are those that change a ranking. The score of each contestant is called "answers".
-    Raises a usage error for fewer than two files, weights, or a metric of calibration; DataError if a file has no right
-    and wrong answers. `read_options` are the options that say how files are read.
+    Raises a usage error for fewer than two files, weights, a metric of calibration, or questions without an answer as
+    wrong in a metric that tells the two apart; DataError if a file has no right and wrong answers. `read_options` are the options that say how files are read.
     """
     if not is_answer_metric(metric):
         raise click.UsageError(f"compare cannot rank by {metric}. See abstain evaluate --metric {metric}.")
+    opt.refuse_unanswered_as_wrong([metric], read_options.unanswered)
     with show_working(f"reading {count_noun(len(files), 'file')}"):
         if by is not None:
             models = read_options.read_answers_by(next(iter(files.values())), by)

@@ -92,6 +92,7 @@ def evaluate(
       abstain evaluate preds.npz --json -o table.json
       abstain evaluate predictions/                   a folder of tables
     """
+    opt.refuse_unanswered_as_wrong(options["metrics"] or (), read_options.unanswered)
     chosen_engine = engine or choose_engine(file, read_options.memory)
     if (chosen_engine == "memory" and not is_helm_run(file)) or preview:
         opt.refuse_folders((file,))
@@ -295,10 +296,16 @@ def evaluate_unranked(
         "clusters": predictions.clusters,
         "groups": predictions.group_labels(),
     }
-    table = abstain.evaluation.evaluate_answers(**answers, metrics=requested_metrics)
+    shown_metrics = requested_metrics
+    if requested_metrics is None and read_options.unanswered == "wrong" and log.unanswered:
+        shown_metrics = [
+            "accuracy"
+        ]  # all others that are shown by default tell wrong answers from unanswered ones
+    table = abstain.evaluation.evaluate_answers(**answers, metrics=shown_metrics)
     entries = list(table.entries)
     if price is not None:
         at_price = abstain.metrics.score_at_price(price)
+        opt.refuse_unanswered_as_wrong([at_price], read_options.unanswered)
         entries += abstain.evaluation.evaluate_answers(**answers, metrics=[at_price]).entries
     repeats = repeated_entries(predictions, options["level"]) if requested_metrics is None else []
     notes = [

@@ -384,6 +384,25 @@ def refuse_unused_names(*models: abstain.formats.Predictions) -> None:
             )
 
 
+def refuse_unanswered_as_wrong(metrics: Iterable[Any], unanswered: str | None) -> None:
+    """Raise a usage error for `--unanswered wrong` with a metric in which a wrong answer and no answer differ.
+
+    `metrics` are names or definitions of metrics of any kind; `unanswered` is the value of that option.
+    """
+    answer_metrics = abstain.metrics.answer_metrics
+    if unanswered != "wrong":
+        return
+    for metric in metrics:
+        if not answer_metrics.is_answer_metric(metric):
+            continue
+        definition = answer_metrics.answer_metric(metric)
+        if definition.tells_wrong_from_unanswered:
+            raise click.UsageError(
+                f"{definition.key} tells wrong answers from questions without an answer, and --unanswered wrong counts "
+                f"both as wrong. Leave --unanswered out, or use --metric accuracy."
+            )
+
+
 def input_option(*flags: str, **settings: Any) -> Callable[[Command], Command]:
     """Make an option that takes an existing file."""
     return click.option(*flags, metavar="FILE", type=click.Path(exists=True, dir_okay=False), **settings)

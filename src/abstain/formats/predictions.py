@@ -570,8 +570,7 @@ def attempt_notes(models: Sequence[Predictions]) -> list[str]:
     }
     if not shares:
         return []
-    meaning = "neither right nor wrong (--unanswered wrong to count them as wrong)"
-    return [f"Not attempted, so {meaning}: {_list_shares(shares)}."]
+    return [f"Not attempted, so neither right nor wrong: {_list_shares(shares)}."]
 
 
 def _list_shares(share_of_model: Mapping[str, float]) -> str:

@@ -270,6 +270,16 @@ class AnswerMetric:
         """Whether it must be known which questions are unanswerable."""
         return any(name.startswith("unanswerable") for name in (*self.numerator, *self.denominator))
 
+    @property
+    def tells_wrong_from_unanswered(self) -> bool:
+        """Whether a wrong answer and no answer count differently, as in SimpleQA's F, and not as in the accuracy."""
+        kinds = kinds_of_question()
+        is_wrong = kinds.attempted & (kinds.right == 0)
+        return any(
+            not np.array_equal(counts[is_wrong], counts[~kinds.attempted])
+            for counts in self._counts_of_kinds()
+        )
+
     def value(self, answers: GradedAnswers) -> float:
         """The ratio; InfeasibleError where no question counts in the denominator."""
         denominator = math.fsum(answers.weighted_count(self.denominator))
