@@ -11,6 +11,7 @@ from scipy.special import stdtr
 import abstain
 from abstain.errors import InputError, ShapeError
 from abstain.inference import curve_band, influence, interval, paired_difference, unpaired_difference
+from abstain.metrics import by_name
 
 
 def models(n=400, seed=0):
@@ -30,6 +31,45 @@ def test_identical_inputs_have_no_difference(metric):
     assert (found.low, found.high) == (0.0, 0.0)
     monotone = paired_difference(la, ga, la, np.exp(ga), metric=metric)  # the same ranking
     assert (monotone.difference, monotone.p_value) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    ["aurc@0.8-1", "aurc:loo", "risk_at_coverage@0.7", "coverage_at_risk@0.05", "fpr_at_tpr@0.9", "augrc"],
+)
+def test_results_name_the_metric_with_its_options(metric):
+    loss_a, confidence_a, loss_b, confidence_b = models()
+    found = interval(metric, loss_a, confidence_a)
+    assert found.metric == metric
+    assert repr(found).startswith(f"{metric} 0.")
+    groups = np.arange(len(loss_a)) % 2
+    assert repr(interval(metric, loss_a, confidence_a, groups=groups)).startswith(f"{metric} by group:")
+    bootstrapped = interval(metric, loss_a, confidence_a, method="bootstrap", replicates=100, rng=0)
+    assert bootstrapped.metric == metric
+    if by_name(metric).is_smooth:
+        found = paired_difference(loss_a, confidence_a, loss_b, confidence_b, metric=metric)
+        assert repr(found).startswith(f"{metric}: 0.")
+        assert influence(metric, loss_a, confidence_a).metric == metric
+
+
+@pytest.mark.parametrize(
+    ("metric", "instead"),
+    [
+        ("risk_at_coverage@0.7", "aurc@0.7-1"),
+        ("risk_at_coverage@1", "aurc@0.8-1"),
+        ("fpr_at_tpr", "aurc@0.8-1"),
+    ],
+)
+@pytest.mark.parametrize("function", ["paired_difference", "unpaired_difference", "compare"])
+def test_points_of_the_curve_have_no_test_and_the_message_says_what_has(metric, instead, function):
+    arguments = models()
+    test = abstain.compare if function == "compare" else getattr(abstain.inference, function)
+    if function == "compare":
+        arguments = [{"a": arguments[:2], "b": arguments[2:]}]
+    rule = rf"^{function}: .*one point of the curve.*such as {instead}, or by .* with its interval"
+    with pytest.raises(InputError, match=rule):
+        test(*arguments, metric=metric)
+    by_name(instead)  # is a metric
 
 
 @pytest.mark.parametrize("metric", ["aurc", "naurc", "auroc"])

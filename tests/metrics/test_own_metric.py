@@ -283,3 +283,15 @@ def test_names_that_cannot_be_registered(name):
         abstain.register_metric(metric)
     with pytest.raises(InputError, match=r"must be an abstain\.Metric"):
         abstain.register_metric("aurc")
+
+
+@pytest.mark.parametrize("is_comparison", [True, False])
+def test_without_an_influence_there_is_no_paired_test_and_the_message_says_so(is_comparison):
+    loss, confidence = np.arange(40) % 4 == 0, np.arange(40.0)
+    test = abstain.inference.paired_difference
+    arguments = [loss, confidence, loss, -confidence]
+    if is_comparison:
+        test = abstain.compare
+        arguments = [{"a": (loss, confidence), "b": (loss, -confidence)}]
+    with pytest.raises(InputError, match=r"no influence function, which a test needs.*`influence=`"):
+        test(*arguments, metric=WITHOUT_INFLUENCE)

@@ -752,7 +752,7 @@ class Answer:
             value = self.value(metric)
             # tables show a number with a standard error of 0 without limits, so that the method is not read
             return Interval(
-                metric=metric.name,
+                metric=metric.key,
                 estimate=value,
                 standard_error=0.0,
                 low=value,

@@ -48,10 +48,16 @@ from abstain.inference.differences import (
 from abstain.inference.limits import DifferenceSums, make_interval
 from abstain.inference.ratios import AnswerEstimate, estimate_from_answers, scale_of_answers
 from abstain.inference.records import Interval
-from abstain.inference.standard_errors import CheckedSamples, gather, spread_by_sample, summarise_samples
+from abstain.inference.standard_errors import (
+    CheckedSamples,
+    check_has_test,
+    gather,
+    spread_by_sample,
+    summarise_samples,
+)
 from abstain.losses import by_name as loss_by_name
 from abstain.metrics.answer_metrics import AnswerMetric, answer_metric, grade_answers
-from abstain.metrics.definitions import AURC, AUROC, METRICS, by_name
+from abstain.metrics.definitions import AURC, AUROC, by_name
 from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import Scale
 from abstain.scores.catalogue import by_name as score_by_name
@@ -185,12 +191,7 @@ def compare(
     if anytime_rule is not None and not paired:
         raise InputError("compare: takes `anytime=True` for the same samples only, got paired=False.")
     compared_metric = by_name(metric)
-    if not compared_metric.is_smooth:
-        smooth_metrics = ", ".join(candidate.name for candidate in METRICS.values() if candidate.is_smooth)
-        raise InputError(
-            f"compare: {compared_metric.name} has no influence function, so there is no paired test of it. Use one of "
-            f"{smooth_metrics}; `abstain.evaluate` gives {compared_metric.name} with its interval."
-        )
+    check_has_test("compare", compared_metric)
     loss_name = "own losses"
     if labels is not None:
         loss_name = _name_of_one_loss(losses)

@@ -215,7 +215,7 @@ def _measure_ensemble(
             models, a=np.asarray([0]), b=np.asarray([1]), scale=scale, level=level, paired=True
         )
         gain = Interval(
-            metric=metric.name,
+            metric=metric.key,
             estimate=float(test.difference[0]),
             standard_error=float(test.standard_error[0]),
             low=float(test.low[0]),

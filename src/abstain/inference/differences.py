@@ -29,6 +29,7 @@ from abstain.inference.records import Difference
 from abstain.inference.standard_errors import (
     SMALLEST_LOSS,
     CheckedSamples,
+    check_has_test,
     effective_count,
     effects_of_units,
     gather,
@@ -221,6 +222,7 @@ def _difference(
             gather(name, metric, *columns_b, options=options, repetitions=repetitions),
         ],
     )
+    check_has_test(name, samples_a.metric)
     if paired and samples_a.sample_count != samples_b.sample_count:
         raise ShapeError(
             f"{name}: A and B must be the same samples, got {samples_a.sample_count} and "
@@ -239,7 +241,7 @@ def _difference(
         models, np.asarray([0]), np.asarray([1]), scale, level, paired, anytime_test=anytime_test
     )
     return Difference(
-        metric=samples_a.metric.name,
+        metric=samples_a.metric.key,
         difference=float(test.difference[0]),
         standard_error=float(test.standard_error[0]),
         low=float(test.low[0]),

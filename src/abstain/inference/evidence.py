@@ -680,7 +680,7 @@ def _point_interval(
         high = min(high, 1.0)
     normal_quantile = limits.student_quantile(math.inf, level)
     interval = Interval(
-        metric=metric.name,
+        metric=metric.key,
         estimate=point.value,
         standard_error=(high - low) / (2 * normal_quantile),
         low=low,

@@ -212,7 +212,7 @@ def _interval_in_error_units(
     is_ideal_order = rule.zero_is_ideal and abs(estimate) <= rounding
     missed_above = rule.missed_above(spread, sample, level, loss_bound)
     interval = Interval(
-        metric=metric.name,
+        metric=metric.key,
         estimate=estimate,
         standard_error=spread.standard_error,
         low=estimate,

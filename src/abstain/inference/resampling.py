@@ -222,7 +222,7 @@ def interval(
     low, high = (float(x) for x in np.quantile(values, tails))
     error = float(np.std(values, ddof=1))
     in_error_units = Interval(
-        metric=samples.metric.name,
+        metric=samples.metric.key,
         estimate=estimate,
         standard_error=error,
         low=low,

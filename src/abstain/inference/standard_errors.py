@@ -384,7 +384,7 @@ def influence(
     # computed with losses in units of `samples.error_size`; times `estimate_unit` they are in the user's units (1 for
     # metrics that do not change with the scale of the losses)
     return Influences(
-        metric=samples.metric.name,
+        metric=samples.metric.key,
         estimate=samples.estimate_unit * influences.estimate,
         # samples of weight 0 were left out; they get 0
         values=samples.at_places_of_input(samples.estimate_unit * influences.influence),
@@ -762,6 +762,25 @@ def check_has_influence(function: str, metric: Metric) -> None:
         raise InputError(
             f"{function}: {metric.name} has no influence function. Give its definition `influence=`, or use "
             f'`interval`, with method "jackknife" or "bootstrap".'
+        )
+
+
+def check_has_test(function: str, metric: Metric) -> None:
+    """Raise InputError, in the name of the user's `function`, for a metric whose differences cannot be tested.
+
+    Tests need an influence function. The message says what can be compared instead.
+    """
+    if isinstance(metric, PointMetric):
+        lowest_coverage = metric.cut if metric.cut_at == "coverage" and metric.cut < 1 else 0.8
+        raise InputError(
+            f"{function}: {metric.key} is one point of the curve, and there is no paired test of it. Compare by an "
+            f"area over the coverages that matter, such as aurc@{lowest_coverage:g}-1, or by aurc, augrc, auroc or "
+            f"risk; `evaluate` gives {metric.key} of each model with its interval."
+        )
+    if not metric.is_smooth:
+        raise InputError(
+            f"{function}: {metric.key} has no influence function, which a test needs. Give its definition "
+            f"`influence=`; without it `evaluate` gives {metric.key} of each model with its interval."
         )
 
 
