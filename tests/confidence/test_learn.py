@@ -61,6 +61,20 @@ def test_a_useless_feature_adds_nothing_and_a_useful_one_does():
     assert by_name["noise"].p_value > 0.05
 
 
+def test_an_input_that_helps_only_beside_another_adds_the_gain_of_both():
+    rng = np.random.default_rng(0)
+    token = rng.normal(size=1500)
+    one, other = rng.integers(0, 2, (2, 1500))
+    joint_effect = 3 * ((one ^ other) - 0.5)  # trees find it, a logistic model does not
+    right = token + joint_effect + rng.logistic(size=1500) > 0
+    categories = {"one": one.astype(str), "other": other.astype(str)}
+    learned = learn_confidence(right, signals={"token": token}, categories=categories)
+    gain = learned.result.difference
+    assert gain < -0.05
+    for part in learned.contributions[1:]:
+        assert part.difference == pytest.approx(gain, rel=0.1)
+
+
 def test_proven_keeps_the_baseline_where_nothing_helps():
     rng = np.random.default_rng(2)
     token = rng.normal(size=600)

@@ -6,8 +6,8 @@ from abstain.confidence.input_profile import InputProfile
 from abstain.confidence.input_table import read_inputs
 from abstain.confidence.model_columns import (
     ColumnPlan,
-    count_tree_columns,
     describe_columns,
+    list_tree_inputs,
     make_columns,
     make_tree_columns,
 )
@@ -52,7 +52,16 @@ def test_more_than_six_numbers_have_no_products():
 
 def test_trees_read_ranks_with_gaps_features_and_codes():
     columns = make_tree_columns(TABLE, PROFILE, PLAN)
-    assert (columns.numbers.shape[1], columns.codes.shape[1]) == count_tree_columns(PROFILE, PLAN)
+    inputs = list_tree_inputs(PROFILE, PLAN)
+    assert (columns.numbers.shape[1], columns.codes.shape[1]) == (
+        len(inputs.of_numbers),
+        len(inputs.of_codes),
+    )
+    assert inputs.of_codes == ("topic", "logits", "logits")
+    fewer = make_tree_columns(TABLE.without("b"), PROFILE.restricted_to(TABLE.without("b")), PLAN)
+    for without, expected in zip(columns.without("b", inputs), fewer, strict=True):
+        np.testing.assert_array_equal(without, expected)
+    assert [part.shape[1] for part in columns.without("logits", inputs)] == [2, 1]
     np.testing.assert_array_equal(columns.numbers[:, 1] == -1, np.isnan(TABLE.signals["b"]))
     levels = np.array(["art", "law", "math"])  # of a profile, in alphabetical order
     np.testing.assert_array_equal(levels[columns.codes[:, 0]], TABLE.categories["topic"])

@@ -15,6 +15,8 @@ from abstain.confidence.models import (
     SingleScore,
     fit_linear,
     fit_with_trees,
+    fit_without_trees,
+    score_without_inputs,
     shrink_to_max_softmax,
 )
 
@@ -59,6 +61,19 @@ def test_trees_are_a_third_of_the_mean():
     log_odds_of_trees = trees.apply(make_tree_columns(TABLE, PROFILE, PLAN))
     expected = (2 * LINEAR.apply(TABLE, PROFILE) + log_odds_of_trees) / 3
     np.testing.assert_allclose(WITH_TREES.apply(TABLE), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("fit", [fit_with_trees, fit_without_trees])
+def test_a_model_fitted_again_without_an_input_is_one_that_never_had_it(fit):
+    model = fit(TABLE, PROFILE, PLAN, TARGET, np.ones(300))
+    fitted = (TABLE, TARGET, np.ones(300))
+    scores = score_without_inputs(model, fitted, held_out=TABLE, names=["a", "b", "topic"])
+    for name in ("a", "b", "topic"):
+        table = TABLE.without(name)
+        profile = PROFILE.restricted_to(table)
+        plan = replace(PLAN, categories=name != "topic")
+        constant = scores[name] - fit(table, profile, plan, TARGET, np.ones(300)).apply(table)
+        np.testing.assert_allclose(constant, constant.mean(), atol=1e-3)
 
 
 def test_the_fit_ranks_right_rows_above_wrong_ones_and_an_unknown_level_is_average():

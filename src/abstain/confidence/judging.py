@@ -78,7 +78,7 @@ class CandidateResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Contribution:
-    """What one input adds to a learned confidence, measured on its logistic model; boosted trees are left out.
+    """What one input adds to a learned confidence: the kept model is fitted again without it.
 
     Attributes
     ----------

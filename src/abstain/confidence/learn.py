@@ -127,7 +127,8 @@ def learn_confidence(
     level : float
         Of the intervals and of the proof.
     contributions : bool
-        False: do not measure what each input adds, which takes another fit for each input and fold.
+        False: do not measure what each input adds, which takes another fit for each input and fold, and most of the
+        time where there are many inputs.
     rng : Generator or int
         For the folds.
 
@@ -426,11 +427,10 @@ def _measure_contributions(
 ) -> tuple[Contribution, ...]:
     """Fit the kept candidate again without each input in turn, and test the differences as one family.
 
-    Only its logistic model is judged and fitted again, without its trees, which would take ten times as long. `fold` is
-    the fold of each row, and `profiles` holds for each fold the distribution of every input in the rows outside it.
-    Empty unless the candidate is the model of all inputs, and has more than one. `data` holds the labelled rows:
-    inputs, losses, targets from 1 (best) to 0 (worst), weights and clusters. `level` is the two-sided confidence level,
-    such as 0.95.
+    `fold` is the fold of each row, and `profiles` holds for each fold the distribution of every input in the rows
+    outside it. Empty unless the candidate is the model of all inputs, and has more than one. `data` holds the labelled
+    rows: inputs, losses, targets from 1 (best) to 0 (worst), weights and clusters. `level` is the two-sided confidence
+    level, such as 0.95.
     """
     names = profiles[0].names
     if candidate.name != SIGNALS or len(names) < 2:
@@ -441,16 +441,10 @@ def _measure_contributions(
         is_held_out = fold == number
         fitted = data.take(np.flatnonzero(~is_held_out))
         held_out = data.table.take(np.flatnonzero(is_held_out))
-        # without its trees; its log-odds are scaled where it has some, which changes no order within a fold
-        model = candidate.fit(fitted, profile).linear
-        assert model is not None  # the model of all inputs always has a linear part
-        scores_with_all[is_held_out] = model.apply(held_out, profile)
+        model = candidate.fit(fitted, profile)
+        scores_with_all[is_held_out] = model.apply(held_out)
         scores = score_without_inputs(
-            model,
-            profile,
-            fitted=(fitted.table, fitted.target, fitted.weight),
-            held_out=held_out,
-            names=names,
+            model, fitted=(fitted.table, fitted.target, fitted.weight), held_out=held_out, names=names
         )
         for name in names:
             scores_without[name][is_held_out] = scores[name]

@@ -40,7 +40,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
     candidates : tuple of CandidateResult
         Simplest first, the baseline at its head; each judged on rows that it was not fitted on. Empty without labels.
     contributions : tuple of Contribution
-        What each input adds to the logistic model, if a model of several inputs was kept.
+        What each input adds to the kept model, trees included, if it is the model of several inputs.
     level : float
         Of intervals and of the verdict.
     n : int

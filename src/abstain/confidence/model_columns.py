@@ -189,6 +189,12 @@ class TreeColumns(NamedTuple):
         """The same columns of some rows, by index."""
         return TreeColumns(self.numbers[rows], self.codes[rows])
 
+    def without(self, name: str, inputs: TreeInputs) -> TreeColumns:
+        """The columns that are not made of the input with this name; `inputs` says what each is made of."""
+        is_other_number = np.asarray([other != name for other in inputs.of_numbers], dtype=bool)
+        is_other_code = np.asarray([other != name for other in inputs.of_codes], dtype=bool)
+        return TreeColumns(self.numbers[:, is_other_number], self.codes[:, is_other_code])
+
 
 def make_tree_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan) -> TreeColumns:
     """Return what trees read of each row, for the inputs that a plan names: numbers, and codes that are not ordered.
@@ -227,14 +233,23 @@ def make_tree_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan
     )
 
 
-def count_tree_columns(profile: InputProfile, plan: ColumnPlan) -> tuple[int, int]:
-    """How many numbers and how many codes `make_tree_columns` makes."""
-    number_count = 0
+class TreeInputs(NamedTuple):
+    """The input that each column of `TreeColumns` is made of: of its numbers, and of its codes, in their order."""
+
+    of_numbers: tuple[str, ...]
+    of_codes: tuple[str, ...]
+
+
+def list_tree_inputs(profile: InputProfile, plan: ColumnPlan) -> TreeInputs:
+    """Return the inputs of the columns that `make_tree_columns` makes; class scores are "logits" or "probs"."""
+    kind = str(profile.kind)
+    of_numbers: list[str] = []
+    of_codes: list[str] = []
     if plan.numbers:
-        number_count += len(profile.numbers)
+        of_numbers += list(profile.numbers)
     if plan.logits:
-        number_count += len(logit_feature_names(str(profile.kind), profile.class_count or 2))
-    code_count = [plan.classes, plan.runner_up].count(True)
+        of_numbers += [kind] * len(logit_feature_names(kind, profile.class_count or 2))
     if plan.categories:
-        code_count += len(profile.categories)
-    return number_count, code_count
+        of_codes += list(profile.categories)
+    of_codes += [kind] * [plan.classes, plan.runner_up].count(True)
+    return TreeInputs(tuple(of_numbers), tuple(of_codes))

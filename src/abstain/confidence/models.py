@@ -20,8 +20,8 @@ from abstain.confidence.logistic import fit_logistic
 from abstain.confidence.model_columns import (
     ColumnPlan,
     DesignColumn,
-    count_tree_columns,
     describe_columns,
+    list_tree_inputs,
     make_columns,
     make_tree_columns,
 )
@@ -175,25 +175,44 @@ def fit_linear(
 
 
 def score_without_inputs(
-    model: LinearModel,
-    profile: InputProfile,
+    model: ConfidenceModel,
     fitted: tuple[InputTable, np.ndarray, np.ndarray],
     held_out: InputTable,
     names: Sequence[str],
 ) -> dict[str, np.ndarray]:
-    """Fit a linear model again without each of the named inputs, and score held-out rows: one vector by name.
+    """Fit a linear model, and its trees if it has some, again without each input; score held-out rows, by name.
 
-    `model` was fitted on `fitted`, a table with its targets and weights. All columns that read an input are removed,
-    its products with others included. Each fit starts from the weights of `model`. `profile` holds the distribution of
-    every input in the rows that are learned from.
+    `model` was fitted on `fitted`, a table with its targets (1 for right to 0 for wrong) and weights. All columns that
+    read the input are removed, its products with others included. What `names` lists are inputs, of which the model
+    reads at least one more. Scores are log-odds but for a constant.
     """
+    linear_scores = _score_linear_without_inputs(model, fitted, held_out, names)
+    if model.trees is None:
+        return linear_scores
+    tree_scores = _score_trees_without_inputs(model, fitted, held_out, names)
+    # the same mean as in `fit_with_trees`
+    return {name: (1 - _TREE_SHARE) * linear_scores[name] + _TREE_SHARE * tree_scores[name] for name in names}
+
+
+def _score_linear_without_inputs(
+    model: ConfidenceModel,
+    fitted: tuple[InputTable, np.ndarray, np.ndarray],
+    held_out: InputTable,
+    names: Sequence[str],
+) -> dict[str, np.ndarray]:
+    """Return the log-odds of held-out rows by the linear part of a model, fitted again without each of the inputs.
+
+    The arguments are those of `score_without_inputs`. Each fit starts from the weights of the model.
+    """
+    linear = model.linear
+    assert linear is not None
     table, target, weight = fitted
-    descriptions = describe_columns(profile, model.plan)
+    descriptions = describe_columns(model.profile, linear.plan)
     # `ready.features` and `ready.penalty` begin with the intercept
-    ready = standardise(make_columns(table, profile, model.plan), descriptions, weight)
-    new_columns = (make_columns(held_out, profile, model.plan) - ready.centre) / ready.scale
+    ready = standardise(make_columns(table, model.profile, linear.plan), descriptions, weight)
+    new_columns = (make_columns(held_out, model.profile, linear.plan) - ready.centre) / ready.scale
     new_features = np.column_stack([np.ones(held_out.row_count), new_columns])
-    start = np.concatenate([[model.intercept], model.weights])  # of the same standardised columns
+    start = np.concatenate([[linear.intercept], linear.weights])  # of the same standardised columns
     scores = {}
     for name in names:
         # the intercept, which is the first column, is always kept
@@ -202,6 +221,38 @@ def score_without_inputs(
             ready.features[:, is_kept], target, weight, ready.penalty[is_kept], start=start[is_kept]
         )
         scores[name] = new_features[:, is_kept] @ coefficients
+    return scores
+
+
+def _score_trees_without_inputs(
+    model: ConfidenceModel,
+    fitted: tuple[InputTable, np.ndarray, np.ndarray],
+    held_out: InputTable,
+    names: Sequence[str],
+) -> dict[str, np.ndarray]:
+    """Return the sums of trees, fitted again without each of the inputs, for held-out rows.
+
+    The arguments are those of `score_without_inputs`. Without an input that no tree asks about, the same trees would
+    be fitted again, so the sum of the model's own trees is returned.
+    """
+    linear = model.linear
+    trees = model.trees
+    assert linear is not None
+    assert trees is not None
+    table, target, weight = fitted
+    inputs = list_tree_inputs(model.profile, linear.plan)
+    columns = make_tree_columns(table, model.profile, linear.plan)
+    new_columns = make_tree_columns(held_out, model.profile, linear.plan)
+    input_of_column = (*inputs.of_numbers, *inputs.of_codes)
+    inputs_asked_about = {input_of_column[column] for column in np.unique(trees.columns)}
+    scores_of_own_trees = trees.scaled(1 / _TREE_SHARE).apply(new_columns)
+    scores = {}
+    for name in names:
+        if name in inputs_asked_about:
+            fitted_again = fit_trees(columns.without(name, inputs), target, weight)
+            scores[name] = fitted_again.apply(new_columns.without(name, inputs))
+        else:
+            scores[name] = scores_of_own_trees
     return scores
 
 
@@ -340,8 +391,8 @@ class ConfidenceModel(Stored):
         if fits and self.trees is not None:
             fits = False  # trees are added to a linear model, and read the inputs that its plan names
             if self.linear is not None:
-                number_count, code_count = count_tree_columns(self.profile, self.linear.plan)
-                fits = self.trees.fits(number_count, code_count)
+                inputs = list_tree_inputs(self.profile, self.linear.plan)
+                fits = self.trees.fits(len(inputs.of_numbers), len(inputs.of_codes))
         return {"the model must be one function of the inputs in `profile`.": fits}
 
     def __repr__(self) -> str:
