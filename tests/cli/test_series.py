@@ -388,6 +388,27 @@ def test_calibration_rows_in_another_file_are_no_later_data(folder, labels):
     assert "are rows of the calibration data" in told.stdout
 
 
+@pytest.mark.parametrize("labels", [True, False])
+def test_shuffled_calibration_rows_of_rounded_confidences_are_refused(folder, labels):
+    """Other rows than all of them cannot be told from later ones, which a note says."""
+    rng = np.random.default_rng(5)
+    lines = [f"{int(rng.random() > 0.02)},{rng.beta(8, 1):.2f}" for _ in range(600)]
+    header = "correct,confidence"
+    (folder / "rounded.csv").write_text("\n".join([header, *lines]))
+    call("threshold", "rounded.csv", "--risk", "0.1", "--save", "rule.json")
+    column = slice(0 if labels else 1, None)
+    later = [",".join(line.split(",")[column]) for line in (header, *reversed(lines))]
+    (folder / "again.csv").write_text("\n".join(later) + "\n\n")
+    refused = call("threshold", "again.csv", "--check", "rule.json")
+    assert refused.exit_code == 3
+    assert "rows that the rule was made from" in refused.stderr
+    (folder / "part.csv").write_text("\n".join(later[:401]))
+    told = call("threshold", "part.csv", "--check", "rule.json")
+    assert told.exit_code == 0
+    assert not labels or "cannot be recognised among these" in " ".join(told.stdout.split())
+    assert "cannot be recognised" not in look("good0.csv").stdout
+
+
 def later_rows(folder):
     write_answers(folder / "later.csv", 77, n=600)
     return (folder / "later.csv").read_text().splitlines()[1:]

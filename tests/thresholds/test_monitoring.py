@@ -735,6 +735,26 @@ def test_confidences_that_many_samples_share_are_not_taken_for_calibration_rows(
             assert rule.check(*draw(count)).from_calibration == 0
 
 
+@pytest.mark.parametrize("decimals", [2, 3, 4])
+def test_rounded_calibration_rows_are_recognised_by_all_of_their_counts(decimals):
+    """Shuffled, with other names of clusters; one row less is other data, which cannot be told from later ones."""
+    rng = np.random.default_rng(14)
+    g = np.round(rng.beta(8, 1, 2000), decimals)
+    wrong = rng.random(2000) < 0.2 * (1 - g)
+    who = np.repeat(np.arange(500), 4)
+    rule = abstain.select_threshold(wrong, g, risk=0.1, clusters=who)
+    order = rng.permutation(2000)
+    with pytest.warns(AbstainWarning, match="about 2,000 of 2,000 samples are rows of the calibration data"):
+        assert rule.check(wrong[order], g[order], clusters=1000 + who[order]).from_calibration == 2000
+    fresh = np.round(rng.beta(8, 1, 2000), decimals)
+    assert rule.check(wrong, fresh, clusters=who).from_calibration == 0
+
+
+def test_equal_counts_of_few_values_may_be_chance():
+    rule = abstain.select_threshold(np.zeros(300), np.repeat([0.8, 0.9], 150), risk=0.1)
+    assert rule.check(np.zeros(300), np.repeat([0.9, 0.8], 150)).from_calibration == 0
+
+
 @pytest.mark.parametrize(("calibrated", "later"), [("float32", "float64"), ("logits", "float64")])
 def test_coarser_calibration_rows_equal_later_ones_by_chance(calibrated, later):
     """Nearly saturated: many float32 probabilities are alike up to their rounding, and float64 ones are not."""

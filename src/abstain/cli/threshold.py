@@ -57,6 +57,7 @@ from abstain.thresholds import (
     load_rule,
 )
 from abstain.thresholds.calibration import Method
+from abstain.thresholds.counted_rows import share_too_coarse
 from abstain.thresholds.cut import NO_CONFIDENCE
 from abstain.thresholds.later_options import reading_options
 from abstain.thresholds.record import key_text
@@ -570,6 +571,7 @@ def check_rule(
         with naming_file(predictions.path):
             return saved_rule.check(check_losses, previous=previous, **columns)
 
+    notes = [*notes, *_note_on_coarse_confidences(predictions, score)]
     calibration = [first.origin.sha256] if first.origin and first.origin.sha256 else []
     row_fingerprints = None
     if state is not None and first.clusters is None:  # a cluster counts once anyway
@@ -583,6 +585,21 @@ def check_rule(
     )
     check_type = Check if isinstance(saved_rule, Threshold) else GroupChecks
     run_look(check, check_type=check_type, look=look, output=output, notes=notes)
+
+
+def _note_on_coarse_confidences(predictions: Predictions, score: str | None) -> list[str]:
+    """Return a sentence if rows of the calibration data could not be recognised among these; otherwise none.
+
+    `score` names the confidence that is computed from class scores; None for a column of confidences.
+    """
+    confidence = predictions.compute_or_take_confidence(score)
+    share = share_too_coarse(confidence[np.isfinite(confidence) & (confidence > NO_CONFIDENCE)])
+    if not share:
+        return []
+    return [
+        f"{share:.0%} of the confidences are those of another row too, so rows of the calibration data cannot be "
+        f"recognised among these, unless they are all there and alone. Give only data that came after the calibration."
+    ]
 
 
 def _find_known_groups(

@@ -18,6 +18,7 @@ _FINGERPRINT_BYTES = (
 # So many remembered rows, all of them in one file, say that the file holds the look.
 _FEWEST_OF_WHOLE_LOOK = 20
 _FEWEST_FOUND = 3  # remembered values among the new ones: one or two may be chance in any data
+_FEWEST_TO_JUDGE = 50  # samples; in fewer of them, no share says that confidences are coarse
 _CHANCE_FACTOR = 2  # times the number to expect by chance, and three standard deviations more
 
 
@@ -40,6 +41,20 @@ def explained_by_chance(found_count: int, remembered_count: int, shared_count: i
     expected_at_most = shared_at_most * remembered_count
     largest_by_chance = _CHANCE_FACTOR * expected_at_most + 3 * np.sqrt(expected_at_most)
     return found_count < _FEWEST_FOUND or found_count <= largest_by_chance
+
+
+def share_too_coarse(confidence: np.ndarray) -> float:
+    """The share of samples with the confidence of another one, where this hides rows of the calibration; otherwise 0.
+
+    Where many samples share a confidence, all that a rule remembers would be found among any data. `confidence` holds
+    finite numbers, one for each sample.
+    """
+    n = len(confidence)
+    _, counts = np.unique(confidence, return_counts=True)
+    shared_count = int(counts[counts > 1].sum())
+    # all of the remembered confidences found, however many: the verdict hardly depends on their number
+    is_by_chance = n >= _FEWEST_TO_JUDGE and explained_by_chance(n, n, shared_count=shared_count, n=n)
+    return shared_count / n if is_by_chance else 0.0
 
 
 def fingerprint_rows(confidence: np.ndarray, ids: Sequence[str] | None) -> np.ndarray:

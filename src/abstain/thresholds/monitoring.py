@@ -36,6 +36,7 @@ FILE_DIGITS = (
 RECENT_COUNTED = 1_000  # the latest looks that hold so many counted samples are called recent ...
 RECENT_LOOKS = 100  # ... but no more looks than this
 _REFERENCE_POINTS = 512  # confidences that a rule remembers of its calibration
+_EQUAL_COUNTS_BY_CHANCE = 1e-6  # a probability below which no chance explains that all counts are equal
 _NEW_SERIES = "Begin a new series, in a new file; its false alarms are counted anew."
 
 
@@ -89,6 +90,23 @@ class Reference:
         calibration_share = self.at_least / self.n
         distance = np.maximum(surely / m - calibration_share, calibration_share - possibly / m).max()
         return drift_p_value(max(0.0, float(distance)), self.n / largest_cluster, m / largest_cluster)
+
+    def has_counts(self, at_least: np.ndarray, m: int, largest_cluster: float) -> bool:
+        """Do m later samples have exactly the counts of the calibration samples, and does no chance explain that?
+
+        `at_least` counts the later confidences at or above each `value`. Fresh samples would have exactly these counts
+        with at most the probability that a multinomial law with these shares gives them. Up to `largest_cluster`
+        samples may be copies of one, so as many count as one.
+        """
+        if m != self.n or not np.array_equal(at_least, self.at_least):
+            return False
+        from scipy.special import gammaln, xlogy
+
+        draws = m / largest_cluster
+        counts = np.diff(self.at_least, prepend=0.0, append=self.n) / largest_cluster  # between the values
+        log_orders = gammaln(draws + 1) - gammaln(counts + 1).sum()
+        log_probability = log_orders + xlogy(counts, counts / draws).sum()
+        return bool(log_probability < np.log(_EQUAL_COUNTS_BY_CHANCE))
 
 
 def spread_rows(count: int) -> np.ndarray:
@@ -257,9 +275,9 @@ class Check(Stored, _tables.Notebook):
             "look_risk_interval": None,
         }
         recent_looks = record.get("recent_looks")
-        if isinstance(recent_looks, list) and recent_looks and isinstance(recent_looks[-1], list):
-            if len(recent_looks[-1]) == 2:  # the last look: its counted samples and their summed loss
-                new_in_format_6["look_counted"], new_in_format_6["look_loss_sum"] = recent_looks[-1]
+        last_look = recent_looks[-1] if isinstance(recent_looks, list) and recent_looks else None
+        if isinstance(last_look, list) and len(last_look) == 2:  # its counted samples and their summed loss
+            new_in_format_6["look_counted"], new_in_format_6["look_loss_sum"] = last_look
         return {"rows_seen": [], **new_in_format_4, **new_in_format_6, **record, "format": cls._format()}
 
     def _readable(self) -> dict[str, Any]:
@@ -759,8 +777,10 @@ def _share_interval(rule: Threshold, hits: float, trials: int) -> tuple[float, f
 def count_calibration_rows(rule: Threshold, confidences: CheckedConfidences) -> int:
     """About how many new samples are rows of the calibration data, by their confidences; 0 where chance explains them.
 
-    A rule remembers up to 512 confidences of its calibration, in `rule.reference`. If all of them occur among the new
-    ones, the new data probably hold all calibration rows, in whatever order and file. Samples without a confidence are
+    A rule remembers up to 512 confidences of its calibration, in `rule.reference`, and how many samples lie at or above
+    each. If all of these counts are equal, the new data are the calibration data, in whatever order and file. If all of
+    the confidences occur among the new ones, the new data probably hold all calibration rows, unless many samples share
+    a confidence. Samples without a confidence are
     left out; they have a NaN, an infinity or the number `NO_CONFIDENCE`. `rule.cut` compares new confidences with those
     of the calibration, in whatever unit and precision they come. Two count as equal if rounding alone may make the
     difference.
@@ -771,6 +791,10 @@ def count_calibration_rows(rule: Threshold, confidences: CheckedConfidences) -> 
     n = int(has_confidence.sum())
     if not n or not len(remembered):
         return 0
+    # equal confidences of both may differ by rounding, so those count that possibly lie at or above
+    _, at_least = rule.cut.count_at_least("Threshold.check", confidences, rule.reference.value)
+    if rule.reference.has_counts(at_least, len(confidences.values), largest_cluster=rule.largest or 1.0):
+        return n
     matches = rule.cut.find_equal(confidences.take(np.flatnonzero(has_confidence)), remembered)
     found_count = int(matches.is_found.sum())  # of the remembered confidences
     # where many new samples share a confidence with another new one, remembered ones are found by chance
