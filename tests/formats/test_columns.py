@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import json
+
+import numpy as np
 import pytest
 
-from abstain.formats import UncertainError, read_predictions
+from abstain.formats import UncertainError, read_log, read_predictions
 
 
 def test_column_flags_and_wildcards(tmp_path):
@@ -55,3 +59,32 @@ def test_classes_in_names_of_columns_keep_their_blanks_and_dashes(tmp_path):
         "label,prob_New  York,prob_cat ,prob_x - y\nx - y,0.2,0.3,0.5\ncat,0.2,0.3,0.5\n"
     )
     assert read_predictions(tmp_path / "t.csv").labels.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "npz"])
+def test_blanks_around_labels_and_predictions_make_no_difference(tmp_path, ending):
+    columns = {
+        "question": ["a ", "b", "c"],
+        "truth": ["box\n", "box", "cup"],
+        "answer": [" box", "box", "box\n\n"],
+    }
+    path = tmp_path / f"t.{ending}"
+    if ending == "npz":
+        np.savez(path, **columns)
+    elif ending == "json":
+        path.write_text(json.dumps([dict(zip(columns, row)) for row in zip(*columns.values())]))
+    else:
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([list(columns), *zip(*columns.values())])
+    roles = {"labels": "truth", "prediction": "answer"}
+    assert read_log(path, columns=roles).loss.tolist() == [0, 0, 1]
+    right_answers = tmp_path / "right.json"  # matched by question, with blanks elsewhere
+    rows = [{"question": name, "truth": word} for name, word in (("a", "box"), ("b\n", "box "), ("c", "box"))]
+    right_answers.write_text(json.dumps(rows))
+    roles = {"prediction": "answer", "question": "question"}
+    assert read_log(path, columns=roles, labels=right_answers).loss.tolist() == [0, 0, 0]
+
+
+def test_blanks_around_the_names_of_classes_make_no_difference(tmp_path):
+    np.savez(tmp_path / "p.npz", probs=np.eye(2), labels=["cat ", "dog"], classes=["cat", "dog\n"])
+    assert read_predictions(tmp_path / "p.npz").labels.tolist() == [0, 1]

@@ -95,8 +95,8 @@ def compare(
     that refusing hard questions is no advantage. A model without the named confidence is not ranked. Several
     confidences (-c confidence=A,B) are compared, too. Files without any confidence are ranked by accuracy.
 
-    A folder is searched for logs: one row for each model and task, ranked by accuracy within the task. So are several
-    logs that a harness wrote for different tasks.
+    A folder is searched for logs: one row for each model and task, ranked by accuracy within the task, with the
+    metric besides. So are several logs that a harness wrote for different tasks.
 
     Examples:
       abstain compare a.npz b.npz c.npz
@@ -118,10 +118,8 @@ def compare(
             "--anytime needs the same samples in memory: leave --unpaired and --engine out."
         )
     if engine == "memory" and holds_folder(files):
-        if find_further_metric(metric) is not None:
-            raise click.UsageError(
-                "a folder of logs has accuracies already: --metric names one of a ranking."
-            )
+        if is_answer_metric(metric):
+            opt.refuse_unanswered_as_wrong([metric], read_options.unanswered)
         if names or unpaired or by or anytime:
             raise click.UsageError("a folder of logs takes no --names, --unpaired, --by or --anytime.")
         compare_folders(files, read_options, output, metric=metric, level=level, page=board, title=title)
@@ -175,7 +173,7 @@ def compare(
         notes = compared.notes
         if board:
             content = abstain.report.board_content(result, compared.contestants, loss)
-            about = describe_contest(result, compared.contestants, file_by_name)
+            about = describe_contest(result, compared.contestants)
             abstain.report.save_board(
                 result, board, title=title, notes=[*about, *notes], command=opt.typed_command(), **content
             )
@@ -412,12 +410,12 @@ def _common_score(contestants: Contestants) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
-def describe_contest(result: Comparison, contestants: Contestants, files: dict[str, str]) -> list[str]:
+def describe_contest(result: Comparison, contestants: Contestants) -> list[str]:
     """Sentences for the page: the data set, the confidences that models are ranked by, and whether nobody refused.
 
-    The data set is named after the tasks of the logs or, if they name none, after the folders of the files. How
-    unanswered questions count is not said here: it is among the notes on how the files were read. `contestants` holds
-    each model with the name of the score that ranks it, by name in the ranking; `files` are paths by names of models.
+    The data set has the names of the logs' tasks, and none if they name no task. How unanswered questions count is not
+    said here: it is among the notes on how the files were read. `contestants` holds each model with the name of the
+    score that ranks it, by name in the ranking.
     """
     tasks: dict[str, None] = {}  # in the order of the files
     confidence_names: dict[str, None] = {}  # of all contestants, each once
@@ -429,9 +427,8 @@ def describe_contest(result: Comparison, contestants: Contestants, files: dict[s
         has_unanswered |= bool(log.unanswered)  # the share of questions without an answer
     for model, score in contestants.values():
         confidence_names |= dict.fromkeys(_confidence_names(model, score))  # "" for one without a name
-    folders = {Path(file).absolute().parent.name for file in files.values()}
-    data = _list_names(list(tasks) or sorted(folders))
-    notes = [f"Data: {data}, {count_noun(result.n, 'question' if logs else 'sample')}."]
+    data = f"{_list_names(list(tasks))}, " if tasks else ""
+    notes = [f"Data: {data}{count_noun(result.n, 'question' if logs else 'sample')}."]
     if not is_answer_metric(result.metric) and any(confidence_names):
         notes.append(f"Ranked by the confidence {_list_names([name for name in confidence_names if name])}.")
     if logs and not has_unanswered:
@@ -478,7 +475,8 @@ def compare_graded(
     `files` are paths by the names of their models; `metric`, `level`, `unpaired` and `by` are options of the command,
     and `ignored` are those that change a ranking. The score of each contestant is called "answers".
     Raises a usage error for fewer than two files, weights, a metric of calibration, or questions without an answer as
-    wrong in a metric that tells the two apart; DataError if a file has no right and wrong answers. `read_options` are the options that say how files are read.
+    wrong in a metric that tells the two apart; DataError if a file has no right and wrong answers. `read_options` are
+    the options that say how files are read.
     """
     if not is_answer_metric(metric):
         raise click.UsageError(f"compare cannot rank by {metric}. See abstain evaluate --metric {metric}.")

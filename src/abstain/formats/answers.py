@@ -494,7 +494,7 @@ def _load_right_answers(right_answers: OpenedTable, values: Mapping[str, Values]
         if isinstance(labels, np.ndarray) and isinstance(values.get("prediction"), np.ndarray):
             return labels  # both are numbers, and are compared as such
         return TextValues.of(texts)
-    answered_questions = as_texts(right_answers.columns[question_column].load()).tolist()
+    answered_questions = as_texts(right_answers.load("question", RoleColumns((question_column,)))).tolist()
     answer_of_question: dict[str, str] = {}
     for question, answer in zip(answered_questions, texts):
         # A question may occur several times, with the same answer each time.

@@ -76,6 +76,14 @@ class TextValues:
         """Return the text in one row."""
         return self.distinct_texts[int(self.code_of_row[index])]
 
+    def stripped(self) -> TextValues:
+        """Return the column without blanks and line ends around its texts, as in a text table."""
+        texts = [text.strip() for text in self.distinct_texts]
+        if texts == list(self.distinct_texts):
+            return self
+        merged = TextValues.of(texts)  # texts that differed in blanks alone are one
+        return TextValues(merged.code_of_row[self.code_of_row], merged.distinct_texts)
+
     def positions_in(self, order: Iterable[str]) -> np.ndarray:
         """Return the position of each row's text in a sequence of texts; -1 for a text that is not in it."""
         position_of_text = {text: position for position, text in enumerate(order)}
@@ -375,12 +383,14 @@ class OpenedTable:
                 roles[role] = order_class_columns(list(class_of_column), list(class_of_column.values()))
 
     def load(self, role: str, role_columns: RoleColumns) -> Values:
-        """Load the values of one role: its only column as it is, or several columns as a matrix (rows, columns).
+        """Load the values of one role: its only column, or several columns as a matrix (rows, columns).
 
+        Texts come without blanks and line ends around them, so that these make no difference in any format.
         `role` is for messages. Two columns of clusters may hold words or numbers, and the matrix then holds objects.
         DataError where one of several columns of another role holds no numbers, or where their lengths differ.
         """
         parts = [self.columns[name].load() for name in role_columns.names]
+        parts = [part.stripped() if isinstance(part, TextValues) else part for part in parts]
         if len(parts) == 1:
             return parts[0]
         if role == "clusters":  # words or numbers; only their equality counts

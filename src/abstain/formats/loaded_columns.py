@@ -638,7 +638,7 @@ class LoadedColumns:
 
         With empty cells the positions are float64, NaN for an empty one, as numbers with empty cells are read.
         """
-        class_numbers = labels.positions_in(classes)  # -1 where it is none
+        class_numbers = labels.positions_in(map(str.strip, classes))  # -1 where it is none
         is_blank = (class_numbers < 0) & (labels.positions_in(_BLANK_LABELS) >= 0)
         is_unknown = (class_numbers < 0) & ~is_blank
         if is_unknown.any():
