@@ -72,6 +72,38 @@ def test_two_models_under_two_names_are_never_mixed(tmp_path):
         assert all(column.shape == (6,) for column in columns.values())
 
 
+def test_one_verdict_by_id_is_read(tmp_path):
+    content = {f"instance_{k}": right == 1 for k, right in enumerate(CORRECT)}
+    log = read_log(write(tmp_path / "a.json", content))
+    assert (1 - log.loss).tolist() == CORRECT
+    assert log.column_of_role["correct"] == "correct"
+    with pytest.raises(NoTableError):  # the roles say that it is one record
+        open_source(write(tmp_path / "b.json", {"correct": True, "answered": True}))
+
+
+@pytest.mark.parametrize("layout", ["alone", "under a name", "beside the answers"])
+def test_lists_of_verdicts_by_id_are_repeated_answers(tmp_path, layout):
+    verdicts = {f"q{k}": [right == 1, k % 2 == 0] for k, right in enumerate(CORRECT)}
+    answers = {key: ["yes", "no"] for key in reversed(verdicts)}  # in another order
+    content = {
+        "alone": verdicts,
+        "under a name": {"pass_at_1": 0.5, "scored": verdicts},
+        "beside the answers": {"raw": answers, "scored": verdicts, "notes": {"seed": 1}},
+    }[layout]
+    path = write(tmp_path / "a.json", content)
+    columns = open_source(path).columns
+    assert list(columns) == ["id", "epoch", "correct", *(["raw"] if layout == "beside the answers" else [])]
+    log = read_log(path)
+    assert (log.n, log.questions) == (12, 6)
+    assert (1 - log.loss).tolist() == [float(right) for values in verdicts.values() for right in values]
+
+
+def test_lists_of_truth_values_by_name_stay_columns(tmp_path):
+    for names in ("abc", ["correct", *"bcdefg"]):  # few names, or one that states a role
+        content = {name: [True, False, True] for name in names}
+        assert list(open_source(write(tmp_path / "a.json", content)).columns) == list(names)
+
+
 def test_dialogues_inside_records_by_id_are_no_tables(tmp_path):
     dialogue = [{"role": "user", "content": "?"}, {"role": "model", "content": "!"}]
     content = {row["q"]: row["judge"] | {"messages": dialogue} for row in RECORDS}
@@ -123,7 +155,13 @@ def test_class_probabilities_in_an_object(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [({"accuracy": 0.5, "n": {"total": 3}}, "holds no table"), ([], "no records"), ([1, 2], "named values")],
+    [
+        ({"accuracy": 0.5, "n": {"total": 3}}, "holds no table.* A summary has no answers"),
+        ({"q1": "A", "q2": "C"}, "holds no table[^.]*[.] If these are answers by id"),
+        ({"model": "m", "score": 7}, "If this is one answer"),
+        ([], "no records"),
+        ([1, 2], "named values"),
+    ],
 )
 def test_what_is_no_table_is_refused_and_its_tree_is_shown(tmp_path, content, reason):
     path = write(tmp_path / "a.json", content)
@@ -132,7 +170,7 @@ def test_what_is_no_table_is_refused_and_its_tree_is_shown(tmp_path, content, re
     assert "\n" not in str(refused.value)
     shown = CliRunner().invoke(cli, ["describe", str(path)])
     assert shown.exit_code != 0
-    if isinstance(content, dict):
+    if "accuracy" in content:
         assert "accuracy: number\nn: object of 1 key\n  total: number" in shown.output
 
 

@@ -124,7 +124,8 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
     if guesses is not None and not column_by_role:  # it could not be read
         # sentences, "" where they do not apply: the table is a summary, or one of its columns holds grades in words
         explained_grades = "" if "correct" in read_options.columns else guesses.explain_grades()
-        notes.append(guesses.explain_summary() or explained_grades or _HOW_TO_STATE)
+        explanation = guesses.explain_summary() or explained_grades or guesses.explain_unequal_answers()
+        notes.append(explanation or _HOW_TO_STATE)
     return {
         "file": source.path.name,
         "written by": _describe_origin(source),
@@ -268,7 +269,13 @@ def _suggest_commands(
         choices = _other_columns(source, log, has_confidence)
     else:
         choices = [] if guesses is None else guesses.choices()
-    attempts += [read_options._replace(columns=read_options.columns | columns) for columns in choices]
+    # the verdict alone, where the file is read with it, would be the first attempt once more
+    current_choice = {} if log is None else {"correct": log.column_of_role.get("correct", "")}
+    attempts += [
+        read_options._replace(columns=read_options.columns | columns)
+        for columns in choices
+        if columns != current_choice
+    ]
     # its values divide the rows into versions of the same answers; "" where there is no such column
     variant_column = source.facts.variant_column
     if variant_column and has_confidence:

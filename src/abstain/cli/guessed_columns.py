@@ -6,6 +6,7 @@ They are only to be tried and shown: nothing is read by such a guess.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from abstain.formats.safety import count_noun, display_name
 _MAX_ATTEMPTS = 12  # combinations of columns that are tried for a table without known columns
 _MAX_GUESSED_SIZE = 64 << 20  # bytes of a file that is read again for each of these
 # Words in the names of columns that may hold right or wrong, a confidence, an uncertainty, right and given answers.
-_PLAIN_VERDICT_WORDS = ("correct", "right", "match", "acc", "success", "pass", "resolved")
+_PLAIN_VERDICT_WORDS = ("correct", "right", "match", "accura", "success", "pass", "resolved")
 _VERDICT_WORDS = (*_PLAIN_VERDICT_WORDS, "reward", "score")
 _PLAIN_CONFIDENCE_WORDS = ("conf", "prob", "certain", "sure", "likelihood", "agreement")
 _CONFIDENCE_WORDS = (*_PLAIN_CONFIDENCE_WORDS, "score")
@@ -34,12 +35,19 @@ _COUNT_OR_FAULT_WORDS = {
     "id", "ids", "idx", "index", "length", "len", "count", "error", "errors", "fail", "fails", "failed", "failure",
     "failures", "incorrect", "wrong",
 }  # fmt: skip
+_MEAN_WORDS = {"mean", "avg", "average"}
+_ERROR_BAR_WORDS = {"stderr", "stdev", "std"}
+# Metrics that only a set of answers has, and counts of a confusion matrix.
+_SET_METRIC_WORDS = {"stderr", "auroc", "auc", "ece", "aurc"}
+_CONFUSION_WORDS = {"tp", "fp", "tn", "fn"}
+_SHARE_WORDS = {"accuracy", "rate", "rates", "coverage"}
 _SUMMARY_WORDS = {
-    "accuracy", "mean", "avg", "average", "std", "stderr", "stdev", "rate", "rates", "auroc", "auc", "ece", "aurc",
-    "bin", "bins", "coverage",
+    *_MEAN_WORDS, *_ERROR_BAR_WORDS, *_SET_METRIC_WORDS, *_CONFUSION_WORDS, *_SHARE_WORDS, "bin", "bins",
 }  # fmt: skip
 _MIN_SHARE_JUDGED = 0.1  # of the rows; with fewer, the column is one of a single test or step
-_MAX_SUMMARY_ROWS = 100
+_MAX_SUMMARY_ROWS = 100  # of a table that is a summary only by several weaker signs
+_MANY_SUMMARY_COLUMNS = 4  # beside which only a plain name such as `correct` says right or wrong
+_MIN_LARGE_COUNT = 100  # a number of right answers like this is no number of attempts at one question
 _LISTED_SUMMARY_NAMES = 4
 _PLAIN_GRADE_WORDS = ("grade", "verdict", "judgement", "judgment")
 _GRADE_WORDS = (*_PLAIN_GRADE_WORDS, "label")
@@ -57,28 +65,41 @@ class GuessedColumns:
         other_names = [name for name in self._values if name not in numeric_names]
         self._names = [*numeric_names, *other_names]
         self._verdicts = self._find_verdicts()  # columns that may say right or wrong, the likeliest first
-        self._answers = self._find_answers()  # choices of a column of labels with one of predictions
+        # choices of a column of labels with one of predictions, and those of them that are equal in no row
+        self._answers, self._unequal_answers = self._find_answers()
+        # path of a table that looks like a summary ("" where there is one table) -> its columns that say so
+        self._summaries = self._find_summaries()
 
     def choices(self) -> list[dict[str, str]]:
         """Return choices of columns, by role, that the names of columns make likely; at most `_MAX_ATTEMPTS`.
 
         Each has either a column of right and wrong, or right and given answers; and a confidence or an uncertainty, if
-        the name of some column makes it likely. Columns of different tables of a JSON file are not combined. The
-        likeliest come first. Empty where the table looks like a summary. `self._verdicts` are columns that may say
-        right or wrong, the likeliest first, and `self._answers` choices of labels with predictions.
+        the name of some column makes it likely. Columns of different tables of a JSON file are not combined, and tables
+        that look like summaries are left out. The likeliest come first. `self._verdicts` are columns that may say right
+        or wrong, the likeliest first, and `self._answers` choices of labels with predictions.
         """
-        if self.explain_summary():
-            return []
-        # columns that may say right or wrong; less likely are constant ones whose names do not say it plainly
-        likely = [name for name in self._verdicts if _says_verdict(name) or _is_varying(self._values[name])]
+        # columns that may say right or wrong; constants and means are less likely if their names do not say it plainly
+        likely = [
+            name
+            for name in self._verdicts
+            if _says_verdict(name) or (_is_varying(self._values[name]) and not _MEAN_WORDS & _words_of(name))
+        ]
         unlikely = [name for name in self._verdicts if name not in likely]
-        verdicts = (
-            [{"correct": name} for name in likely] + self._answers + [{"correct": name} for name in unlikely]
-        )
+        # Free text is seldom equal word by word, so any verdict comes before it.
+        free_texts = [choice for choice in self._answers if _is_free_text(self._values[choice["labels"]])]
+        verdicts = [
+            *({"correct": name} for name in likely),
+            *({"correct": f"{name}-1"} for name in self._find_preferences()),
+            *(choice for choice in self._answers if choice not in free_texts),
+            *({"correct": name} for name in unlikely),
+            *free_texts,
+        ]
         ranked = []
         for number, verdict in enumerate(verdicts):
             table = self._table_of(next(iter(verdict.values())))  # all columns of a choice are of one table
-            for position, confidence in enumerate(self._find_confidences(table) or [{}]):
+            if table in self._summaries:
+                continue
+            for position, confidence in enumerate(self._find_confidences(table, verdict) or [{}]):
                 # No column twice: a word such as "score" may stand for right and wrong, and for a confidence.
                 # Several confidences are one text, as in {"confidence": "a,b"}.
                 if set(verdict.values()).isdisjoint(",".join(confidence.values()).split(",")):
@@ -92,53 +113,106 @@ class GuessedColumns:
         column = self._find_grades()
         return explain_grades(column, self._values[column].distinct_texts) if column else ""
 
-    def explain_summary(self) -> str:
-        """Return a sentence on a table that looks like a summary, which says nothing of single answers; "" for others.
-
-        It has few rows, several columns of numbers whose names are those of summaries (accuracy, mean, rate, bins), and
-        neither a column with right and wrong answers nor right and given ones. `self._values` holds the loaded columns
-        by name. `self._verdicts` are those that may say right or wrong, and `self._answers` choices of a column of
-        labels with one of predictions.
-        """
-        row_count = max((len(values) for values in self._values.values()), default=0)
-        summary_columns = [
-            name
-            for name in self._names
-            if not isinstance(self._values[name], TextValues) and _SUMMARY_WORDS & _words_of(name)
-        ]
-        has_verdicts = any(
-            _says_verdict(name)
-            and _holds_truth_values(self._values[name])
-            and _is_varying(self._values[name])
-            for name in self._verdicts
-        )
-        has_answers = any(set(choice.values()).isdisjoint(summary_columns) for choice in self._answers)
-        if not 0 < row_count <= _MAX_SUMMARY_ROWS or len(summary_columns) < 2 or has_verdicts or has_answers:
+    def explain_unequal_answers(self) -> str:
+        """Return the sentence on right and given answers that are never equal; "" if there is another way to read."""
+        if not self._unequal_answers or self.choices():
             return ""
-        listed = ", ".join(f"`{display_name(name)}`" for name in summary_columns[:_LISTED_SUMMARY_NAMES])
+        names = [f"`{display_name(self._unequal_answers[0][role])}`" for role in ("prediction", "labels")]
+        return (
+            f"{' and '.join(names)} are equal in no row, so no command compares them. Free text has to be graded by a "
+            f"judge or a person: name the column of the verdicts with -c correct=NAME."
+        )
+
+    def explain_summary(self) -> str:
+        """Return a sentence on tables that look like summaries, which say nothing of single answers.
+
+        "" where there are none, or where another table of the file may hold answers.
+        """
+        if not self._summaries or self.choices():
+            return ""
+        names = [name for columns in self._summaries.values() for name in columns]
+        row_count = max(len(self._values[name]) for name in names)
+        listed = ", ".join(f"`{display_name(name)}`" for name in names[:_LISTED_SUMMARY_NAMES])
         return (
             f"looks like a summary of {count_noun(row_count, 'row')} ({listed}), which says nothing of single answers. "
             f"Name the file that has one row per answer, with a column of right (1) and wrong (0)."
         )
 
+    def _find_summaries(self) -> dict[str, list[str]]:
+        """Return the tables that look like summaries of answers, each with the columns that say so.
+
+        Such a table has neither a column of right and wrong nor right and given answers, and one of these: a metric
+        that only a set of answers has (AUROC, ECE), counts of a confusion matrix, large numbers of right answers beside
+        an accuracy, many accuracies and rates, or few rows with several names such as mean, rate and accuracy. A column
+        of standard errors makes it a summary in any case.
+        """
+        summaries = {}
+        for table in dict.fromkeys(map(self._table_of, self._names)):
+            words_by_name = {
+                name: self._all_words_of(name)
+                for name in self._names
+                if self._table_of(name) == table and not isinstance(self._values[name], TextValues)
+            }
+            columns = [name for name, words in words_by_name.items() if words & _SUMMARY_WORDS]
+            share_count = sum(bool(words & _SHARE_WORDS) for words in words_by_name.values())
+            words: set[str] = set().union(*words_by_name.values())
+            has_few_rows = all(len(self._values[name]) <= _MAX_SUMMARY_ROWS for name in columns)
+            has_counts = any(
+                _says_verdict(name) and _holds_large_counts(self._values[name]) for name in words_by_name
+            )
+            says_summary = (
+                bool(words & _SET_METRIC_WORDS)
+                or len(words & _CONFUSION_WORDS) > 1
+                or (has_counts and bool(columns))
+                or share_count >= _MANY_SUMMARY_COLUMNS
+                or (has_few_rows and len(columns) > 1)
+            )
+            is_large = has_few_rows and len(columns) >= _MANY_SUMMARY_COLUMNS
+            if "stderr" in words or (says_summary and not self._has_answers(table, columns, is_large)):
+                summaries[table] = columns
+        return summaries
+
+    def _has_answers(self, table: str, summary_columns: list[str], is_large: bool) -> bool:
+        """Return whether a table has right and wrong answers, or right and given ones.
+
+        `summary_columns` are its columns that are named as those of summaries; answers are not among them. `is_large`
+        says that there are many of them in few rows, so that only a plain name such as `correct` says right and wrong.
+        """
+        has_verdicts = any(
+            self._table_of(name) == table
+            and (_rank_of_name(name) == 0 if is_large else _says_verdict(name))
+            and _holds_truth_values(self._values[name])
+            and _is_varying(self._values[name])
+            for name in self._verdicts
+        )
+        return has_verdicts or any(
+            self._table_of(choice["labels"]) == table and set(choice.values()).isdisjoint(summary_columns)
+            for choice in self._answers
+        )
+
     def _find_verdicts(self) -> list[str]:
         """Return the columns that may say right or wrong, the likeliest first.
 
-        Those whose names say it come before others, values of both kinds before a constant, right and wrong before
-        numbers between them. `self._names` are the columns, those of numbers first, and `self._values` their values by
+        Those whose names say it come before others, means last, values of both kinds before a constant, right and wrong
+        before numbers between them. In a table whose name says that its answers are the wrong ones, such as `errors`, a
+        constant says nothing. `self._names` are the columns, those of numbers first, and `self._values` their values by
         name.
         """
         names = [
             name
-            for name in _find_named(self._names, _VERDICT_WORDS)
-            if not _says_something_else(name)
+            for name in self._names
+            if _may_say_verdict(self._name_in_table(name))
+            and not _says_something_else(name)
+            and not (_SET_METRIC_WORDS | _ERROR_BAR_WORDS) & _words_of(name)
             and _holds_truth_values_or_shares(self._values[name])
             and has_value(self._values[name]).mean() >= _MIN_SHARE_JUDGED
+            and (_is_varying(self._values[name]) or not _says_something_else(self._table_of(name)))
         ]
 
-        def rank(name: str) -> tuple[int, bool, bool]:
+        def rank(name: str) -> tuple[int, bool, bool, bool]:
             values = self._values[name]
-            return _rank_of_name(name), not _is_varying(values), not _holds_truth_values(values)
+            is_mean = bool(_MEAN_WORDS & _words_of(name))
+            return _rank_of_name(name), is_mean, not _is_varying(values), not _holds_truth_values(values)
 
         # the name of a confidence, such as `confidence_score`, says right or wrong only by a word of its own
         names = [
@@ -146,11 +220,23 @@ class GuessedColumns:
         ]
         return sorted(names, key=rank)
 
-    def _find_answers(self) -> list[dict[str, str]]:
+    def _find_preferences(self) -> list[str]:
+        """Return the columns of preferences from 1 to 2: which of two answers a judge prefers, as AlpacaEval writes."""
+        return [
+            name
+            for name in self._names
+            if name.rpartition(".")[2].lower() == "preference"
+            and varies(self._values[name])
+            and np.nanmin(self._values[name]) >= 1
+            and np.nanmax(self._values[name]) <= 2
+        ]
+
+    def _find_answers(self) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
         """Return choices of right and given answers of one kind and one table, where names make them likely.
 
-        Where a column holds grades, right answers that are free text are left out: a judge has graded the meaning of
-        the given answers, which need not be equal to them.
+        The second list holds the choices that are equal in no row, so that nothing comes of comparing them. Where a
+        column holds grades, right answers that are free text are left out: a judge has graded the meaning of the given
+        answers, which need not be equal to them.
         """
         names = [name for name in self._names if not _says_something_else(name)]
         labels = _find_named(names, _LABEL_WORDS)
@@ -166,7 +252,12 @@ class GuessedColumns:
         ]
         if self._find_grades():
             choices = [choice for choice in choices if not _is_free_text(self._values[choice["labels"]])]
-        return choices
+        agreeing = [
+            choice
+            for choice in choices
+            if _ever_equal(self._values[choice["labels"]], self._values[choice["prediction"]])
+        ]
+        return agreeing, [choice for choice in choices if choice not in agreeing]
 
     def _find_grades(self) -> str:
         """Return the column of few short words whose name is that of grades; "" where there is none.
@@ -192,28 +283,49 @@ class GuessedColumns:
                 return name
         return ""
 
-    def _find_confidences(self, table: str) -> list[dict[str, str]]:
-        """Return choices of a confidence or an uncertainty among the columns of one table, the confidences first."""
-        names = [
-            name
-            for name, values in self._values.items()
-            if self._table_of(name) == table
-            and varies(values)
-            and not _COUNT_OR_FAULT_WORDS & _words_of(name)
-        ]
+    def _find_confidences(self, table: str, verdict: dict[str, str]) -> list[dict[str, str]]:
+        """Return choices of a confidence or an uncertainty among the columns of one table, the confidences first.
+
+        Columns of true and false are verdicts or conditions, and those that end in the letter of an option hold one
+        probability per option; neither is a confidence. A score may be one, but not a mean score, and not beside a
+        verdict that is said by a score as well. `verdict` maps "correct", or "labels" and "prediction", to columns.
+        """
+        is_verdict_by_score = _rank_of_name(verdict.get("correct", "correct")) == 3
+        column_by_name = {}  # by the name within the table: a word in the table's own name says nothing of its columns
+        for column, values in self._values.items():
+            name = self._name_in_table(column)
+            if (
+                self._table_of(column) == table
+                and varies(values)
+                and not _holds_truth_values(values)
+                and not _COUNT_OR_FAULT_WORDS & _words_of(name)
+            ):
+                column_by_name[name] = column
+        names = _leave_out_options(list(column_by_name))
         # a name with words of both is that of a confidence, and one that says right or wrong must say confidence, too
         uncertainties = [
             name for name in _find_named(names, _UNCERTAINTY_WORDS) if "conf" not in name.lower()
         ]
+        plain_names = _find_named(names, _PLAIN_CONFIDENCE_WORDS)
         confidences = [
-            name
+            column_by_name[name]
             for name in _find_named(names, _CONFIDENCE_WORDS)
-            if name not in uncertainties and (not _says_verdict(name) or _says_confidence(name))
+            if name not in uncertainties
+            and (not _says_verdict(name) or _says_confidence(name))
+            and (name in plain_names or not (is_verdict_by_score or _MEAN_WORDS & _words_of(name)))
         ]
-        choices = [{"confidence": name} for name in confidences]
+        choices = [{"confidence": column} for column in confidences]
         if len(confidences) > 1:  # the second choice is all of them: the evaluation has a column for each
             choices.insert(1, {"confidence": ",".join(confidences)})
-        return choices + [{"uncertainty": name} for name in uncertainties]
+        return choices + [{"uncertainty": column_by_name[name]} for name in uncertainties]
+
+    def _name_in_table(self, name: str) -> str:
+        """The name of a column without the path of its table, where a JSON file holds several."""
+        return name.removeprefix(f"{self._table_of(name)}.")
+
+    def _all_words_of(self, name: str) -> set[str]:
+        """Return the words in all parts of a dotted name but the path of its table."""
+        return set().union(*map(_words_of, self._name_in_table(name).split(".")))
 
     def _table_of(self, name: str) -> str:
         """The path of the table that a column belongs to, where a JSON file holds several; "" otherwise."""
@@ -260,6 +372,17 @@ def _rank_of_name(name: str) -> int:
     return 2 if _find_named([name], _PLAIN_VERDICT_WORDS) else 3
 
 
+def _may_say_verdict(name: str) -> bool:
+    """Return whether a name contains what may stand for right or wrong; a score of the truth does not.
+
+    >>> [_may_say_verdict(name) for name in ("Acc@10", "judge_score", "accepted", "target_scores.A")]
+    [True, True, False, False]
+    """
+    if _rank_of_name(name) < 3:
+        return True
+    return bool(_find_named([name], _VERDICT_WORDS)) and not _find_named([name], _LABEL_WORDS)
+
+
 def _says_verdict(name: str) -> bool:
     """Return whether the name of a column says right or wrong by itself, or by a word of its own."""
     return _rank_of_name(name) < 2
@@ -279,6 +402,18 @@ def _says_confidence(name: str) -> bool:
 def _find_named(names: list[str], words: tuple[str, ...]) -> list[str]:
     """Return the names that contain one of the words, in any case."""
     return [name for name in names if any(word in name.lower() for word in words)]
+
+
+def _leave_out_options(names: list[str]) -> list[str]:
+    """Return the names without those of columns that hold one number per option: `p.A`, `p.B`.
+
+    >>> _leave_out_options(["p.A", "p.B", "conf_a", "sure"])
+    ['conf_a', 'sure']
+    """
+    # the part before a single letter, by name
+    stem_of_name = {name: name[:-1] for name in names if re.search(r"[._ -][A-Za-z]$", name)}
+    counts = Counter(stem_of_name.values())
+    return [name for name in names if counts[stem_of_name.get(name, "")] < 2]
 
 
 def varies(values: Any) -> bool:
@@ -311,6 +446,27 @@ def _holds_truth_values_or_shares(values: Any) -> bool:
     numbers = np.asarray(values, np.float64)
     present = numbers[~np.isnan(numbers)]
     return bool(((present >= 0) & (present <= 1)).all())
+
+
+def _holds_large_counts(values: Any) -> bool:
+    """Return whether a column of numbers holds whole numbers, some of which are large."""
+    numbers = np.asarray(values, np.float64)
+    present = numbers[np.isfinite(numbers)]
+    is_whole = bool((present == np.floor(present)).all())
+    return is_whole and bool((present >= _MIN_LARGE_COUNT).any())
+
+
+def _ever_equal(labels: Any, predictions: Any) -> bool:
+    """Return whether right and given answers, both texts or both numbers, are equal in some row.
+
+    Blank texts, and white space around others, do not count.
+    """
+    if len(labels) != len(predictions):
+        return False
+    if isinstance(labels, TextValues):
+        pairs = zip(labels.texts(), predictions.texts())
+        return any(right.strip() == given.strip() != "" for right, given in pairs)
+    return bool((labels == predictions).any())
 
 
 def _is_free_text(values: Any) -> bool:

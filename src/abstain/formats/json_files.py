@@ -93,10 +93,16 @@ def _explain_no_table(content: Any) -> str:
     if not isinstance(content, dict):
         return f"must hold an object of columns or a list of records, got {type(content).__name__}."
     listed = ", ".join(f"`{display_name(name)}`" for name in list(content)[:MAX_LISTED_NAMES])
-    return (
-        f"holds no table: neither records, nor lists of values by name (it has {listed or 'nothing'}). A summary has "
-        f"no answers; name the file that has one row per answer."
-    )
+    kinds = {type(value) for value in content.values()}
+    remedy = "A summary has no answers; name the file that has one row per answer."
+    if kinds == {str} and len(content) > 1:
+        remedy = (
+            "If these are answers by id, write a list of records that also hold the right answers: "
+            '[{"id": ..., "prediction": ..., "label": ...}, ...].'
+        )
+    elif str in kinds and not kinds & {dict, list}:
+        remedy += " If this is one answer, put those to all questions into one list: [{...}, {...}]."
+    return f"holds no table: neither records, nor lists of values by name (it has {listed or 'nothing'}). {remedy}"
 
 
 def _load_json(path: Path, limits: Limits, lines: bool = False) -> Any:

@@ -1,8 +1,9 @@
 """Tables inside JSON: which parts of a parsed file are tables, and nested fields as columns with dotted names.
 
 A JSON file may hold its rows in many ways: a list of records, an object of columns, an object whose keys are the ids of
-its records, rows under a list of column names (pandas `split`, tables of Weights & Biases), one object of values by row
-number per column (the default of pandas), and any of these inside other objects.
+its records, verdicts by the id of their question, rows under a list of column names (pandas `split`, tables of
+Weights & Biases), one object of values by row number per column (the default of pandas), and any of these inside other
+objects.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ def find_tables(path: Path, content: Any) -> list[JsonTable]:
     A field that lies inside an object of a record has a dotted name: `judge.confidence`. DataError where records have
     so few names in common that the table of all values would be far larger than the file. `path` is for messages.
     """
-    return _find_tables_below(path, content, key_path="", depth=0)
+    tables = _find_tables_below(path, content, key_path="", depth=0)
+    if not tables and _is_verdict_by_id(content):
+        return [JsonTable("", {"id": list(content), "correct": list(content.values())})]
+    return tables
 
 
 def _find_tables_below(path: Path, content: Any, *, key_path: str, depth: int) -> list[JsonTable]:
@@ -65,15 +69,20 @@ def _find_tables_below(path: Path, content: Any, *, key_path: str, depth: int) -
     # such as [{"results": [...]}]; the key path leaves out the list around the object
     if _is_one_object_around_answers(content) and depth < _MAX_DEPTH:
         return _find_tables_below(path, content[0], key_path=key_path, depth=depth + 1)
-    columns = _read_table(path, content)
+    lists_by_id = _find_repeated_verdicts(content)  # by the key of each part, the first with verdicts
+    columns = None if lists_by_id else _read_table(path, content)
     if columns is not None:
         return [JsonTable(key_path, columns)]
     if not isinstance(content, dict) or depth >= _MAX_DEPTH:
         return []
+    if _holds_repeated_verdicts(content):
+        return [JsonTable(key_path, _columns_by_id({"correct": content}))]
     tables = []
     for name, part in content.items():
-        if isinstance(part, (dict, list)):
-            part_key_path = f"{key_path}.{name}" if key_path else str(name)
+        part_key_path = f"{key_path}.{name}" if key_path else str(name)
+        if lists_by_id and name == next(iter(lists_by_id)):
+            tables.append(JsonTable(part_key_path, _columns_by_id(_name_verdicts(lists_by_id))))
+        elif isinstance(part, (dict, list)) and name not in lists_by_id:
             tables += _find_tables_below(path, part, key_path=part_key_path, depth=depth + 1)
     # Lists of this object itself are its table, unless there are tables below and no list is called as a role is.
     columns = _read_object_of_columns(path, content)
@@ -113,6 +122,91 @@ def _read_table(path: Path, content: Any) -> dict[str, list[Any]] | None:
         if len(content) >= max(_MIN_RECORDS_BY_ID, longest + 1):
             return _columns_from_records(path, _records_of_lists_with_ids(content))
     return None
+
+
+def _is_verdict_by_id(content: Any) -> bool:
+    """Return whether this is an object of true and false by id: one verdict for each question, as SWE-bench Pro writes.
+
+    A name that states a role, such as `correct`, makes it a single record.
+    """
+    return (
+        isinstance(content, dict)
+        and len(content) > 1
+        and all(isinstance(value, bool) for value in content.values())
+        and not _any_name_states_a_role(content)
+    )
+
+
+def _holds_repeated_verdicts(content: Any) -> bool:
+    """Return whether this is an object of lists of true and false by id: verdicts on repeated answers to questions.
+
+    As for lists of records by id, there must be more keys than entries under any key. Otherwise, and where a name
+    states a role, the keys may be names of columns.
+    """
+    if not isinstance(content, dict) or len(content) < _MIN_RECORDS_BY_ID:
+        return False
+    if not all(isinstance(values, list) and values for values in content.values()):
+        return False
+    has_more_keys = len(content) > max(map(len, content.values()))
+    holds_verdicts = all(isinstance(value, bool) for values in content.values() for value in values)
+    return has_more_keys and holds_verdicts and not _any_name_states_a_role(content)
+
+
+def _find_repeated_verdicts(content: Any) -> dict[str, dict[str, list[Any]]]:
+    """Return the parts of an object that hold verdicts on repeated answers by id, and others that go with them.
+
+    The first one has verdicts. With it go all parts that have the same ids, with lists of the same lengths, such as the
+    answers themselves. `content` is a parsed JSON value. Empty where no part holds such verdicts.
+    """
+    if not isinstance(content, dict):
+        return {}
+    first_name = next((name for name, part in content.items() if _holds_repeated_verdicts(part)), None)
+    if first_name is None:
+        return {}
+    length_by_id = {key: len(values) for key, values in content[first_name].items()}
+    parts = {first_name: content[first_name]}
+    for name, part in content.items():
+        if not isinstance(part, dict) or part.keys() != length_by_id.keys():
+            continue
+        if all(_is_list_of_single_values(part[key], length) for key, length in length_by_id.items()):
+            parts[name] = part
+    return parts
+
+
+def _name_verdicts(lists_by_id: dict[str, dict[str, list[Any]]]) -> dict[str, dict[str, list[Any]]]:
+    """Return the lists with "correct" for the only key of verdicts; unchanged where several keys hold verdicts.
+
+    They are unchanged, too, where "correct" is taken.
+    """
+    verdict_names = [name for name, lists in lists_by_id.items() if _holds_repeated_verdicts(lists)]
+    if len(verdict_names) > 1 or "correct" in lists_by_id:
+        return lists_by_id
+    return {"correct" if name in verdict_names else name: lists for name, lists in lists_by_id.items()}
+
+
+def _is_list_of_single_values(value: Any, length: int) -> bool:
+    """Return whether this is a list of so many texts, numbers or truth values, or of nothing in their place."""
+    return (
+        isinstance(value, list)
+        and len(value) == length
+        and not any(isinstance(item, (dict, list)) for item in value)
+    )
+
+
+def _columns_by_id(lists_by_name: Mapping[str, Mapping[str, list[Any]]]) -> dict[str, list[Any]]:
+    """Return columns of {name: {id: list}}, with a row for each entry: its id, its number ("epoch") and its values.
+
+    All objects have the same ids, with lists of the same lengths. The id is in "id", or in "key" where that is taken.
+    """
+    first_lists = next(iter(lists_by_name.values()))
+    field = "key" if "id" in lists_by_name else "id"
+    columns: dict[str, list[Any]] = {
+        field: [key for key, values in first_lists.items() for _ in values],
+        "epoch": [epoch for values in first_lists.values() for epoch in range(1, len(values) + 1)],
+    }
+    for name, lists in lists_by_name.items():
+        columns[name] = [value for key in first_lists for value in lists[key]]
+    return columns
 
 
 def _is_one_object_around_answers(content: Any) -> bool:
