@@ -23,6 +23,7 @@ from written import (
     lines,
     option_record,
     promptfoo_csv,
+    text_records,
 )
 
 import abstain
@@ -315,6 +316,42 @@ def test_several_models_in_one_file_are_told(tmp_path):
     path.write_bytes(lines([{"model": name, "mean": 0.5} for name in "xyz"]))
     refused = run("evaluate", path)  # nothing says right or wrong, so nothing is measured
     assert (refused.exit_code, "measured as one" in refused.output) == (3, False)
+
+
+def put_graded(path: Path, grades: str) -> None:
+    """A table of graded answers: A right, B wrong, C not attempted."""
+    path.write_text("\n".join(["id,grade", *(f"{row},{grade}" for row, grade in enumerate(grades))]) + "\n")
+
+
+def test_rows_come_by_rank_and_say_the_share_without_an_answer(tmp_path):
+    put_graded(tmp_path / "a-worst.csv", "A" * 20 + "B" * 180)
+    put_graded(tmp_path / "b-best.csv", "A" * 150 + "B" * 50)
+    put_graded(tmp_path / "c-careful.csv", "A" * 80 + "B" * 20 + "C" * 100)
+    options = [tmp_path, "-c", "correct=grade", "--grades", "A=right,B=wrong,C=unanswered"]
+    rows = rows_of(*options)
+    assert [row["model"] for row in rows] == ["b-best", "c-careful", "a-worst"]
+    assert [row["unanswered"] for row in rows] == [0, 0.5, 0]
+    assert "50.0%" in run("compare", *options).stdout
+    # a score of the answers stands beside the accuracy: F is 2 * right / (n + attempted)
+    rows = rows_of(*options, "--metric", "simpleqa_f")
+    assert rows[1]["area"]["estimate"] == pytest.approx(2 * 80 / (200 + 100))
+    assert "In the accuracy, unanswered" in run("compare", *options, "--metric", "simpleqa_f").stdout
+    assert (
+        "Leave --unanswered out"
+        in run("compare", *options, "--metric", "simpleqa_f", "--unanswered", "wrong").output
+    )
+
+
+def test_the_columns_and_the_filter_that_say_what_is_right_are_named(tmp_path):
+    (tmp_path / "samples_gen_2026-01-21T03-44-18.4.jsonl").write_bytes(lines(text_records()))
+    said = " ".join(run("compare", tmp_path).stdout.split())
+    assert "- correct: exact_match; filter: strict (others: loose)." in said
+    (tmp_path / "samples_mc_2026-01-21T03-44-18.4.jsonl").write_bytes(
+        lines([option_record(k) for k in range(6)])
+    )
+    said = " ".join(run("compare", tmp_path).stdout.split())
+    assert f"- gen / {tmp_path.name}: correct: exact_match; filter: strict (others: loose)." in said
+    assert f"- mc / {tmp_path.name}: correct: acc (others: acc_norm); filter: none." in said
 
 
 def test_tasks_of_a_results_file_are_scored_by_their_own_metrics(tmp_path):

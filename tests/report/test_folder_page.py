@@ -12,7 +12,14 @@ NOTHING = Estimate(None, None, None)
 
 
 def row(task: str, model: str, accuracy: float, rank: str, **fields) -> FolderRow:
-    given = {"runs": 1, "questions": 1200, "answers": 1200, "signal": "", "area": NOTHING} | fields
+    given = {
+        "runs": 1,
+        "questions": 1200,
+        "answers": 1200,
+        "unanswered": 0.0,
+        "signal": "",
+        "area": NOTHING,
+    } | fields
     return FolderRow(
         task=task,
         model=model,
@@ -34,6 +41,10 @@ def test_each_task_has_a_table_and_empty_columns_are_left_out():
     assert "<li>One note.</li>" in html
     area = folder_page([row("law", "a", 0.8, "", area=Estimate(0.1, 0.05, 0.2))], label="AURC", level=0.9)
     assert ">AURC</th>" in area
+    refusing = folder_page([row("law", "a", 0.6, "", unanswered=0.327)], label="AURC", level=0.9)
+    assert "not answered" in refusing
+    assert ">32.7%</td>" in refusing
+    assert "not answered" not in html
     assert "No task has two models that can be compared." in area
 
 

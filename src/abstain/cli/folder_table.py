@@ -23,15 +23,26 @@ from abstain.cli import options as opt
 from abstain.cli import screen
 from abstain.errors import AbstainError
 from abstain.evaluation import compare_answers, evaluate_answers
+from abstain.evaluation.graded import find_further_metric
 from abstain.formats import Log, open_source
 from abstain.formats.log_folders import LogFolder, RunLog, mean_correctness, read_log_folder
 from abstain.formats.predictions import unnamed_predictions
 from abstain.formats.safety import display_name, has_or_have, is_or_are, one_line
 from abstain.metrics import by_name
+from abstain.metrics.answer_metrics import is_answer_metric
 from abstain.report.folder_page import Estimate, FolderRow, save_folder_page
 
 _MAX_UNREAD = 5  # files that are named with the reason why they were not read
 _MAX_FILE_NOTES = 10  # sentences of the logs themselves
+_MAX_PLACES = 3  # models and tasks that a note lists
+_ROLES_OF_SCORES = (
+    "correct",
+    "error",
+    "loss",
+    "labels",
+    "prediction",
+    "filter",
+)  # which say what counts as right
 _SHORTEST_NAME = 12  # characters of a model's name that fit on a line of the screen
 _GAP = 3  # blanks between two columns of a table on the screen
 
@@ -68,7 +79,7 @@ def compare_folders(
         folder_table = make_rows(folder, metric=metric, level=level)
     rows = folder_table.rows
     notes = folder_table.notes
-    label = by_name(metric).label
+    label = (find_further_metric(metric) or by_name(metric)).label
     if page:
         date = datetime.now(UTC).strftime("%d %B %Y")
         command = opt.typed_command()
@@ -90,6 +101,7 @@ def compare_folders(
         "questions": [str(row.questions) for row in rows],
         "answers": [str(row.answers) for row in rows],
         "accuracy": [str(row.accuracy) for row in rows],
+        "not answered": [f"{row.unanswered:.1%}" for row in rows],
         "rank": [row.rank for row in rows],
         label: [str(row.area) for row in rows],
         "confidence": [row.signal for row in rows],
@@ -119,7 +131,7 @@ def csv_columns(rows: Sequence[FolderRow], label: str) -> dict[str, list[Any]]:
     """The columns of the CSV file, by title: one number in a cell, empty where it is undefined.
 
     `label` is the name of the metric in `area`. A row is one model on one task. Its `accuracy` and `area` (the metric
-    of the ranking by confidence) are estimates with limits, each None where undefined; each becomes three columns:
+    that the user chose) are estimates with limits, each None where undefined; each becomes three columns:
     TITLE, "TITLE low" and "TITLE high". `signal` is the name of the confidence.
     """
     columns: dict[str, list[Any]] = {
@@ -130,6 +142,7 @@ def csv_columns(rows: Sequence[FolderRow], label: str) -> dict[str, list[Any]]:
         "answers": [row.answers for row in rows],
     }
     columns |= _limits_columns("accuracy", [row.accuracy for row in rows])
+    columns["not answered"] = [row.unanswered for row in rows]
     columns["rank"] = [row.rank for row in rows]
     columns |= _limits_columns(label, [row.area for row in rows])
     columns["confidence"] = [row.signal for row in rows]
@@ -159,18 +172,18 @@ def _without_folders(note: str, places: tuple[str, ...]) -> str:
 class FolderTable(NamedTuple):
     """What is shown of a folder of logs."""
 
-    rows: list[FolderRow]  # in the order of the folder's runs
+    rows: list[FolderRow]  # by task; within it by rank, and unranked ones by accuracy
     notes: list[str]  # sentences on what was not read and what could not be paired
 
 
 def make_rows(folder: LogFolder, *, metric: str, level: float) -> FolderTable:
     """Measure each model on each task, and rank the models of a task by accuracy.
 
-    `metric` is the metric of the ranking that is shown besides, and `level` the confidence level of all intervals. A
+    `metric` is the metric that is shown besides, and `level` the confidence level of all intervals. A
     run is the log of one model on one task, with all its repetitions. `run.log.unanswered` is the share of questions
     without an answer.
     """
-    notes = _list_file_notes(folder.runs)
+    notes = [*_describe_scores(folder.runs), *_list_file_notes(folder.runs)]
     tasks: dict[str, list[RunLog]] = {}
     for run in folder.runs:
         tasks.setdefault(run.task, []).append(run)
@@ -178,24 +191,29 @@ def make_rows(folder: LogFolder, *, metric: str, level: float) -> FolderTable:
     for task, runs in tasks.items():
         ranks = _rank_models(task, runs, level)
         notes += ranks.notes
+        task_rows = []
         for run in runs:
             ranked = _measure_area(run.log, metric, level)
-            rows.append(
+            task_rows.append(
                 FolderRow(
                     task=task,
                     model=run.model,
                     runs=run.run_count,
                     questions=run.log.questions,
                     answers=run.log.n,
-                    accuracy=_measure_accuracy(run.log, level),
+                    accuracy=_measure_answers(run.log, "accuracy", level),
+                    unanswered=run.log.unanswered,
                     rank=ranks.rank_of_model.get(run.model, ""),
                     signal=ranked.confidence_name,
                     area=ranked.area,
                 )
             )
+        rows += sorted(task_rows, key=_place_in_ranking)
     if any(run.log.unanswered for run in folder.runs):
         notes.append(
-            "Unanswered questions count as wrong and are ranked last unless --unanswered says otherwise."
+            "In the accuracy, unanswered questions count as wrong."
+            if is_answer_metric(metric)
+            else "Unanswered questions count as wrong and are ranked last unless --unanswered says otherwise."
         )
     if any(run.run_count > 1 for run in folder.runs):
         notes.append("Repeated runs of a model on a task are one row; answers to one question are a cluster.")
@@ -209,16 +227,52 @@ def make_rows(folder: LogFolder, *, metric: str, level: float) -> FolderTable:
     return FolderTable(rows, notes)
 
 
+def _place_in_ranking(row: FolderRow) -> tuple[float, ...]:
+    """What the rows of a task are sorted by: the best and the worst rank that a model may have, then its accuracy."""
+    ranks = [float(rank) for rank in row.rank.split("-")] if row.rank else [float("inf")]
+    accuracy = row.accuracy.estimate
+    return (ranks[0], ranks[-1], float("inf") if accuracy is None else -accuracy)
+
+
+def _describe_scores(runs: Sequence[RunLog]) -> list[str]:
+    """Which columns say what is right, and which filter of a reply was read: one sentence for all logs that agree.
+
+    The sentences name up to `_MAX_PLACES` logs by task and model where the logs differ.
+    """
+    places: dict[str, list[str]] = {}  # by description: tasks and models
+    for run in runs:
+        columns = run.log.column_of_role
+        description = "; ".join(f"{role}: {columns[role]}" for role in _ROLES_OF_SCORES if role in columns)
+        places.setdefault(description, []).append(_name_run(run))
+    places.pop("", None)
+    if len(places) == 1:
+        return [f"{description}." for description in places]
+    notes = []
+    for description, names in places.items():
+        listed = ", ".join(names[:_MAX_PLACES])
+        if len(names) > _MAX_PLACES:
+            listed += f" and {len(names) - _MAX_PLACES:,} more"
+        notes.append(f"{listed}: {description}.")
+    hidden_count = len(notes) - _MAX_FILE_NOTES
+    if hidden_count > 0:
+        more = (
+            f"... and {_tables.count_noun(hidden_count, 'other choice')} of columns that say what is right."
+        )
+        notes = [*notes[:_MAX_FILE_NOTES], more]
+    return notes
+
+
+def _name_run(run: RunLog) -> str:
+    """The task and the model of a log, for notes."""
+    return " / ".join(display_name(name) for name in (run.task, run.model) if name)
+
+
 def _list_file_notes(runs: Sequence[RunLog]) -> list[str]:
     """What the logs say of themselves, such as samples that are missing, after the names of task and model.
 
     At most `_MAX_FILE_NOTES` sentences, and how many more there are.
     """
-    notes = [
-        f"{' / '.join(display_name(name) for name in (run.task, run.model) if name)}: {note}"
-        for run in runs
-        for note in (*run.notes, *_unscored_note(run.log))
-    ]
+    notes = [f"{_name_run(run)}: {note}" for run in runs for note in (*run.notes, *_unscored_note(run.log))]
     has_left_out = any("left out" in note for note in notes)  # words of all readers of logs
     hidden_count = len(notes) - _MAX_FILE_NOTES
     if hidden_count > 0:
@@ -292,21 +346,23 @@ def _rank_models(task: str, runs: list[RunLog], level: float) -> _ModelRanks:
     return _ModelRanks(ranks, notes)
 
 
-def _measure_accuracy(log: Log, level: float) -> Estimate:
-    """Return the accuracy of a log with its interval; without an estimate where no answer has a score.
+def _measure_answers(log: Log, metric: str, level: float) -> Estimate:
+    """Return a score of the answers of a log, such as "accuracy", with its interval; None where it is undefined.
 
-    A question without an answer counts as wrong. Answers to one question are a cluster.
+    The accuracy is the share of right answers among all questions, answered or not. Answers to one question are a
+    cluster.
     """
     rows = log.scored  # booleans: rows that have a grade, or need none since there is no answer
     if not rows.any():
         return Estimate(None, None, None)
     # the question of each row if one was asked several times, or the file's clusters; None where rows are independent
     cluster_of_row = log.find_clusters()
-    # this accuracy is the share of right answers among all questions, answered or not
+    answers = log.graded_answers()
     table = evaluate_answers(
-        1 - log.losses_with_unanswered_wrong(rows),
-        answered=log.answered[rows],
-        metrics=["accuracy"],
+        answers.right,
+        answered=answers.attempted,
+        unanswerable=answers.unanswerable,
+        metrics=[metric],
         level=level,
         clusters=None if cluster_of_row is None else cluster_of_row[rows],
     )
@@ -315,17 +371,20 @@ def _measure_accuracy(log: Log, level: float) -> Estimate:
 
 
 class _RankedBy(NamedTuple):
-    """A metric of a ranking, and the confidence that ranks."""
+    """A metric, and the confidence that ranks."""
 
-    confidence_name: str  # "" where no confidence could be used
+    confidence_name: str  # "" where no confidence could be used, and for a score of the answers
     area: Estimate
 
 
 def _measure_area(log: Log, metric: str, level: float) -> _RankedBy:
     """Measure the ranking of a log by its first confidence; without an estimate where it has none or it is undefined.
 
-    `metric` is a metric of the ranking ("aurc"), `level` the confidence level of the interval.
+    `metric` is a metric of the ranking ("aurc") or of its confidence, or a score of the answers ("simpleqa_f"), which
+    takes no confidence. `level` is the confidence level of the interval.
     """
+    if is_answer_metric(metric):
+        return _RankedBy(confidence_name="", area=_measure_answers(log, metric, level))
     not_measured = _RankedBy(confidence_name="", area=Estimate(None, None, None))
     if not log.has_confidence:
         return not_measured
@@ -344,7 +403,7 @@ def draw_folder(
     """Print a table for each task, with columns of the same width; columns that are empty throughout are left out.
 
     `console` is where the text goes; `label` is the name of the metric in `area`. A row is one model on one task, and
-    `area` its metric of the ranking by confidence, such as AURC. Rows of one task must stand together.
+    `area` its metric that the user chose, such as AURC. Rows of one task must stand together.
     """
     rows_by_task: dict[str, list[FolderRow]] = {}
     for row in rows:
@@ -388,6 +447,7 @@ def _screen_columns(console: Console, rows: Sequence[FolderRow], label: str) -> 
     columns = {
         "questions": [_count_cell(row) for row in rows],
         "accuracy": [_estimate_cell(console, row.accuracy) for row in rows],
+        "not answered": [Text(f"{row.unanswered:.1%}" if row.unanswered else "") for row in rows],
         "rank": [Text(row.rank) for row in rows],
         label: [_estimate_cell(console, row.area, below=row.signal) for row in rows],
     }

@@ -37,9 +37,10 @@ class FolderRow(NamedTuple):
     questions: int
     answers: int
     accuracy: Estimate
+    unanswered: float  # share of the questions without an answer, which count as wrong in the accuracy
     rank: str  # among the models of the task, by accuracy; "" where there is one model
     signal: str  # name of the confidence that `area` is of; "" where there is none
-    area: Estimate  # the metric of the ranking by confidence, such as AURC; its numbers are None if undefined
+    area: Estimate  # the metric that the user chose, such as AURC; its numbers are None if undefined
 
 
 def folder_page(
@@ -75,7 +76,7 @@ def folder_page(
     Examples
     --------
     >>> accuracy = Estimate(0.8, 0.7, 0.9)
-    >>> row = FolderRow("law", "small", 1, 40, 40, accuracy, "", "stated", Estimate(0.1, 0.05, 0.2))
+    >>> row = FolderRow("law", "small", 1, 40, 40, accuracy, 0.0, "", "stated", Estimate(0.1, 0.05, 0.2))
     >>> "<title>Runs</title>" in folder_page([row], label="AURC", level=0.95, title="Runs")
     True
     """
@@ -161,13 +162,14 @@ def _task_table(task: str, rows: Sequence[FolderRow], label: str, level: float) 
     """Make a card with the table of one task, as HTML; columns that are empty throughout are left out.
 
     A row is one model on one task: `accuracy` and `area` are estimates with limits, None where undefined; `area` is the
-    metric of the ranking by confidence, called `label` (such as AURC), and `signal` the name of that confidence; `rank`
-    is by accuracy ("1-3"; "" without a rank).
+    metric called `label` (such as AURC), and `signal` the name of the confidence that it ranks by, if any; `rank` is by
+    accuracy ("1-3"; "" without a rank).
     """
     name_cell = name_cells(row.model for row in rows)
     columns: dict[str, list[str | Cell]] = {
         "model": [name_cell[row.model] for row in rows],
         "accuracy": [estimate_cell(row.accuracy, places=3) for row in rows],
+        "not answered": [text(f"{row.unanswered:.1%}") for row in rows],
         "rank": [text(row.rank) for row in rows],
         text(label): [estimate_cell(row.area, places=3) for row in rows],
         "confidence": [text(row.signal) for row in rows],
@@ -175,10 +177,13 @@ def _task_table(task: str, rows: Sequence[FolderRow], label: str, level: float) 
         "questions": [_count_cell(row.questions) for row in rows],
         "answers": [_count_cell(row.answers) for row in rows],
     }
+    if not any(row.unanswered for row in rows):
+        del columns["not answered"]
     if not any(row.rank for row in rows):
         del columns["rank"]
     if all(row.area.estimate is None for row in rows):
         del columns[text(label)]
+    if not any(row.signal for row in rows):
         del columns["confidence"]
     if all(row.runs == 1 for row in rows):
         del columns["runs"]
