@@ -254,3 +254,41 @@ def test_an_input_that_alone_says_what_is_right_is_told(place):
     ):
         learned = learn_confidence(right, contributions=False, candidates=[], **inputs)
     assert sum("alone says" in note for note in learned.notes) == 1
+
+
+@pytest.mark.parametrize("place", ["categories", "features", "logits"])
+def test_two_inputs_that_together_say_what_is_right_are_told(place):
+    rng = np.random.default_rng(0)
+    token = rng.normal(size=600)
+    answer = rng.integers(0, 4, 600)
+    # right answers are more often 0 than others, so that each input alone says something
+    label = np.where(
+        rng.random(600) < 0.4, answer, np.minimum(rng.integers(0, 4, 600), rng.integers(0, 4, 600))
+    )
+    columns = {"answer": answer, "label": label}
+    signals = {"token": token + (answer == label)}
+    settings = {"contributions": False, "candidates": ["signals"]}
+    names = "'answer' and 'label'"
+    if place == "logits":
+        inputs = {"logits": np.eye(4)[answer] * (1 + rng.random((600, 1))), "categories": {"label": label}}
+        names = "'label' and 'the predicted class'"
+    elif place == "features":
+        inputs = {"features": columns}
+    else:
+        inputs = {"categories": columns}
+    with pytest.warns(AbstainWarning, match=f"{names} together say which answers are right: is one of them"):
+        learned = learn_confidence(answer == label, signals=signals, **inputs, **settings)
+    assert f"but {names} together say which answers are right." in learned.verdict
+    assert LearnedConfidence.from_json(learned.to_json()).verdict == learned.verdict
+    shuffled = {"answer": answer, "label": rng.permutation(label)}
+    learn_confidence(answer == label, signals=signals, categories=shuffled, **settings)  # no warning
+
+
+def test_where_nearly_all_are_right_a_category_does_not_say_which():
+    rng = np.random.default_rng(0)
+    right = np.arange(20_000) >= 15
+    token = rng.normal(size=20_000) + right
+    topic = rng.choice(["law", "art"], 20_000)
+    learn_confidence(
+        right, signals={"token": token}, categories={"topic": topic}, contributions=False, candidates=[]
+    )  # no warning

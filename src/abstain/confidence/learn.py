@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Sequence
 from typing import get_args
@@ -34,7 +35,7 @@ from abstain.confidence.judging import (
     judge,
     results_of,
 )
-from abstain.confidence.learned import LEAK, Keep, LearnedConfidence
+from abstain.confidence.learned import LEAK, LEAK_OF_PAIR, Keep, LearnedConfidence
 from abstain.confidence.models import score_without_inputs
 from abstain.errors import AbstainWarning, InputError
 from abstain.metrics._sample import group_codes
@@ -45,6 +46,8 @@ MIN_OF_A_KIND = 10  # right rows, and wrong ones: with fewer, no candidate can b
 _MANY_DISTINCT_VALUES = 50
 # Share of pairs or rows; an input that orders more of them by the truth is hardly known before it.
 _LEAK_SHARE = 0.999
+_MAX_INPUTS_IN_PAIRS = 30  # whose pairs are looked at for leaks: they are 435
+PREDICTED_CLASS = "the predicted class"  # what a note calls the class with the largest score
 _MOST_COPIES_WITHOUT_NOTE = 0.05  # of rows that are copies of others, above which a note suggests clusters
 
 
@@ -137,7 +140,7 @@ def learn_confidence(
     LearnedConfidence
         Call it with the same inputs of new rows. It prints the candidates, the verdict and the contributions, and is
         stored by `save` as plain JSON. A note and a warning (AbstainWarning) name each input that alone says which
-        answers are right: it may be made from the labels.
+        answers are right, and each two that do together: they may be made from the labels.
 
     Raises
     ------
@@ -326,37 +329,67 @@ def make_learning_data(
 
 
 def _find_leaks(data: LearningData) -> list[str]:
-    """Return a sentence for each input that alone says which answers are right: it may be made from the labels.
+    """Return a sentence for each input, and each pair, that says which answers are right: it may be made from labels.
 
     A number does where more than `_LEAK_SHARE`, 99.9%, of the pairs of a right and a wrong row are in the same order by
-    it, with gaps below or above all numbers. A category does where the other rows of a row's level say, by their
-    majority, whether this row is right, for more than that share of the rows. `data` holds the labelled rows, with the
-    losses scaled to targets from 1 (best) to 0 (worst); a row counts as right from 1/2 on. `data.table` has by name
-    the numbers, NaN where missing, and the categories.
+    it, with gaps below or above all numbers. A category does where its levels tell right from wrong
+    (`_tells_right_from_wrong`). Two inputs of few values do together where their pairs of values tell it and neither
+    does alone, as the prediction and the true label do. `data` holds the labelled rows, with the losses scaled to
+    targets from 1 (best) to 0 (worst); a row counts as right from 1/2 on. `data.table` has by name the numbers, NaN
+    where missing, and the categories, and the predicted class where there are class scores.
     """
     is_right = data.target >= 0.5
     suspects = []
+    # by name, of inputs that pairs are made of: the number of each row's value
+    levels_of_numbers: dict[str, np.ndarray] = {}
+    levels: dict[str, np.ndarray] = {}
     for name, column in data.table.numbers.items():
-        for gap in (-np.inf, np.inf):
-            # of the pairs of a right and a wrong row: in which the right one has the larger number
-            share = _share_in_order(np.where(np.isnan(column), gap, column), is_right)
-            if max(share, 1 - share) > _LEAK_SHARE:
-                suspects.append(name)
-                break
+        # of the pairs of a right and a wrong row: in which the right one has the larger number
+        shares = [
+            _share_in_order(np.where(np.isnan(column), gap, column), is_right) for gap in (-np.inf, np.inf)
+        ]
+        if any(max(share, 1 - share) > _LEAK_SHARE for share in shares):
+            suspects.append(name)
+            continue
+        values, level = np.unique(column, return_inverse=True)  # all NaN are one value
+        if len(values) <= _MANY_DISTINCT_VALUES:
+            levels_of_numbers[name] = level
     for name, labels in data.table.categories.items():
         level = np.unique(labels, return_inverse=True)[1]
-        others = np.bincount(level)[level] - 1  # for each row: the other rows of its level
-        right_others = np.bincount(level, weights=is_right)[level] - is_right
-        # a row alone in its level is not predicted: 0 of 0 is no majority
-        is_predicted = np.where(is_right, 2 * right_others > others, 2 * right_others < others)
-        if is_predicted.mean() > _LEAK_SHARE:
+        if _tells_right_from_wrong(level, is_right):
             suspects.append(name)
-    # LEAK is "alone says which answers are right"
-    return [
-        f"{name!r} {LEAK}: is it made from the labels? Such an input proves nothing, "
-        f"and new rows will not have it."
-        for name in suspects
+        else:
+            levels[name] = level
+    if data.table.class_scores is not None and data.table.predicted is not None:
+        levels[PREDICTED_CLASS] = data.table.predicted
+    levels |= levels_of_numbers
+    first_names = list(levels)[:_MAX_INPUTS_IN_PAIRS]
+    pairs = [
+        (first, second)
+        for first, second in itertools.combinations(first_names, 2)
+        if _tells_right_from_wrong(levels[first] * (levels[second].max() + 1) + levels[second], is_right)
     ]
+    remedy = "Such an input proves nothing, and new rows will not have it."
+    # LEAK is "alone says which answers are right", LEAK_OF_PAIR "together say which answers are right"
+    return [f"{name!r} {LEAK}: is it made from the labels? {remedy}" for name in suspects] + [
+        f"{first!r} and {second!r} {LEAK_OF_PAIR}: is one of them the label? {remedy}"
+        for first, second in pairs
+    ]
+
+
+def _tells_right_from_wrong(level: np.ndarray, is_right: np.ndarray) -> bool:
+    """Do the other rows of a row's level say, by their majority, whether it is right, for more than 99.9% of the rows?
+
+    They must do so for most of the right and most of the wrong rows: where nearly all answers are right, every majority
+    is. `level` numbers the level of each row from 0.
+    """
+    level = np.unique(level, return_inverse=True)[1]  # without gaps: pairs of levels are many
+    others = np.bincount(level)[level] - 1  # for each row: the other rows of its level
+    right_others = np.bincount(level, weights=is_right)[level] - is_right
+    # a row alone in its level is not predicted: 0 of 0 is no majority
+    is_predicted = np.where(is_right, 2 * right_others > others, 2 * right_others < others)
+    shares_of_both_kinds = (is_predicted[is_right].mean(), is_predicted[~is_right].mean())
+    return bool(is_predicted.mean() > _LEAK_SHARE and min(shares_of_both_kinds) > 0.5)
 
 
 def _share_in_order(column: np.ndarray, is_right: np.ndarray) -> float:

@@ -20,6 +20,7 @@ from abstain.errors import AbstainWarning, InputError
 
 Keep = Literal["lowest", "proven"]
 LEAK = "alone says which answers are right"  # what a note says of an input, after its name
+LEAK_OF_PAIR = "together say which answers are right"  # what it says of two inputs, after their names
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -146,7 +147,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
 
     @property
     def verdict(self) -> str:
-        """What was kept and why, in one sentence, and which inputs alone say which answers are right.
+        """What was kept and why, in one sentence, and which inputs say which answers are right, alone or two together.
 
         `self.keep` is the rule by which a candidate was kept: "lowest" (lowest AURC out of fold, proven or not) or
         "proven" (better than the baseline by the test at `self.level`); `self.proven` says whether this test shows it.
@@ -165,11 +166,15 @@ class LearnedConfidence(_tables.Notebook, Stored):
         gain = f"AURC {baseline.aurc:.4g} to {self.result.aurc:.4g} ({share:+.1%})"
         if self.proven:
             where = f"at level {self.level:g} (p = {self.result.p_value:.2g})"
-            # the names of such inputs, with which their notes begin; LEAK is "alone says which answers are right"
+            # The names of such inputs, with which their notes begin; LEAK is "alone says which answers are right",
+            # LEAK_OF_PAIR "together say which answers are right".
             leaks = [note.partition(LEAK)[0].strip() for note in self.notes if LEAK in note]
-            if leaks:
-                suspects = leaks[0] if len(leaks) == 1 else f"each of {', '.join(leaks)}"
-                where = f"on these rows {where}, but {suspects} {LEAK}"
+            if len(leaks) > 1:
+                leaks = [f"each of {', '.join(leaks)}"]
+            suspicions = [f"{suspects} {LEAK}" for suspects in leaks]
+            suspicions += [note.partition(":")[0] for note in self.notes if LEAK_OF_PAIR in note]
+            if suspicions:
+                where = f"on these rows {where}, but {', and '.join(suspicions)}"
             return f"{self.kept!r} was kept: {gain}, proven {where}."
         doubt = self.result.note or f"p = {self.result.p_value:.2g}"
         # A candidate whose AURC is not lower is kept in two cases. Where the shipped weights of signals, which were
