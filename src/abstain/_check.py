@@ -756,6 +756,8 @@ def _check_probs(function: str, backend: Backend, probs: Array, outputs: Array) 
     if worst > tolerance:
         index = _index_of_first_true(xp, deviation == worst)
         total = float(xp.sum(xp.astype(probs[index], float_dtype(xp))))
+        if 99 <= total <= 101:
+            hint = f"If these are percentages, divide by 100. {hint}"
         raise InputError(
             f"{function}: `probs` must sum to one over the last axis (within {tolerance:g}), got {total:.6g} "
             f"at index {_show_index(index)}, the worst row. Divide by the sum if it was rounded. {hint}"

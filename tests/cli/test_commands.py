@@ -654,3 +654,20 @@ def test_compare_names_the_loss_and_the_score_of_files(run, outputs):
         run("compare", "weak.npz", "strong.npz", "--score", "energy,max_softmax", "--json").output
     )
     assert (several["loss"], several["score"]) == ("zero_one", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("evaluate strong.npz weak.npz", "To rank several: abstain compare strong.npz weak.npz"),
+        ("compare strong.npz weak.npz --metric aurc,augrc", "takes one name here, got aurc,augrc"),
+        ("compare strong.npz weak.npz --loss zero_one,brier", "takes one name here"),
+        ("report strong.npz --score max_softmax,max_logit -o p.html", "takes one name here"),
+        ("compare strong.npz weak.npz --names a,a", "different names, got a twice"),
+        ("compare strong.npz weak.npz --names a", "2 names, one for each file, got 1"),
+    ],
+)
+def test_one_thing_where_several_are_given_says_what_to_do(run, outputs, command, message):
+    result = run(*command.split())
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())

@@ -110,6 +110,7 @@ def test_the_page(files, tmp_path):
     html = page.read_text()
     data = json.loads(html.split('<script type="application/json" id="data">')[1].split("</script>")[0])
     assert "<title>Two</title>" in html
+    assert "Data: 300 questions." in html  # the files name no task, and their folder is none
     assert data["columns"] == [
         "accuracy %",
         "risk of the most confident 80%",
@@ -331,7 +332,7 @@ def test_sixty_eight_models_on_one_page(data_dir, tmp_path):
         opened.wait_for_selector("#rows tr")
         assert opened.locator("#rows tr").count() == 67
         lead = opened.locator("main > .lead").inner_text() + opened.locator("ul.notes").inner_text()
-        assert "Data: mmlu_pro, 12,032 questions." in lead
+        assert "Data: 12,032 questions." in lead
         assert "Ranked by the confidence verbal_numerical_confidence." in lead
         assert "phi-4 is not ranked by" in lead
         assert "verdicts depend on how equal confidences are counted." in lead

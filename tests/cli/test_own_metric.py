@@ -43,7 +43,6 @@ LATE = Metric(
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(METRICS, "late_risk_for_test", raising=False)
     rng = np.random.default_rng(2)
     for name in ("a", "b"):

@@ -242,6 +242,12 @@ def test_columns_that_were_taken_for_probabilities_are_named(tmp_path):
         read_predictions(tmp_path / "t.csv", columns={"probs": "p_*"})
 
 
+def test_probabilities_in_percent_are_recognised(tmp_path):
+    (tmp_path / "t.csv").write_text("p_0,p_1,label\n90,10,1\n80,20.2,0\n")
+    with pytest.raises(DataError, match="If they are percentages, divide by 100"):
+        read_predictions(tmp_path / "t.csv")
+
+
 def test_a_column_of_right_answers_that_is_named_as_the_confidence_cannot_be_both(tmp_path):
     (tmp_path / "t.csv").write_text("correct,confidence\n1,0.9\n0,0.5\n")
     message = (
@@ -285,3 +291,18 @@ def test_labels_that_equal_every_prediction_are_doubted(tmp_path, scores, copy):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read_predictions(file, columns={"labels": copy})
+
+
+@pytest.mark.parametrize(
+    "first_line", ["correct,confidence,site,patient", "correct,confidence,site,patient,task"]
+)
+@pytest.mark.parametrize("clusters", ["patient", "site,patient"])
+def test_rows_without_a_cluster_are_refused(tmp_path, first_line, clusters):
+    """In a plain table, and in a table of answers (with a task): such rows would be one cluster."""
+    end = ",t" if first_line.endswith("task") else ""
+    rows = [f"{k % 2},0.{k},{'xy'[k % 2]},{'' if k in (2, 4) else k}{end}" for k in range(9)]
+    (tmp_path / "t.csv").write_text("\n".join([first_line, *rows]) + "\n")
+    with pytest.raises(
+        DataError, match=r"2 rows have nothing in `.*patient`, the clusters, first row 3\. Give each"
+    ):
+        read_predictions(tmp_path / "t.csv", columns={"clusters": clusters})

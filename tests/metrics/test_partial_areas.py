@@ -257,8 +257,21 @@ def test_refusals(options, message):
         abstain.aurc([0, 1, 0], [3, 2, 1], **options)
     with pytest.raises(InputError, match="max_rejection"):
         abstain.prediction_rejection_ratio([0, 1, 0], [3, 2, 1], max_rejection=0)
-    with pytest.raises(InputError, match="a number must stand"):
-        by_name("aurc@0.7")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("aurc@0.7", "after the @ two coverages with a dash between them must stand, such as aurc@0.8-1"),
+        ("aurc@0.7,1", "two coverages with a dash"),
+        ("aurc@80-100", "If these are percentages, divide by 100: 0.8 and 1"),
+        ("aurc@0.8-1:loo", "aurc takes `coverage` or `estimator`, one of them, got both"),
+        ("risk_at_coverage@x", "a number must stand"),
+    ],
+)
+def test_names_that_cannot_be_read_say_what_is_wanted(name, message):
+    with pytest.raises(InputError, match=message):
+        by_name(name)
 
 
 @pytest.mark.parametrize("n", [10, 30, 70, 100])

@@ -889,6 +889,9 @@ def test_the_first_screen_decides(browser, digits, width, height):
     assert chart["y"] + 0.8 * chart["height"] <= height
     if width == 1400:  # the right third is used
         assert chart["x"] + chart["width"] > 1300
+    numbers = page.locator(".verdict p:not(.lead)")  # on a phone below the curves
+    assert numbers.is_visible()
+    assert "interval" in numbers.inner_text()
     context.close()
 
 

@@ -171,6 +171,7 @@ def test_bad_logits(logits, error, message):
     [
         ([[0.5, 0.5], [0.5, 0.6]], "sum to one.*got 1.1 at index 1, the worst row"),
         ([[0.5, 0.52], [0.5, 0.6], [0.2, 0.2]], "got 0.4 at index 2"),
+        ([[80, 20], [55, 45.0]], "If these are percentages, divide by 100"),
         ([[1.5, -0.5]], r"negative.*-0.5 at index \(0, 1\).*logits"),
         ([[np.nan, 0.5]], "NaN"),
         ([[np.inf, 0.5]], "sum to one"),

@@ -215,8 +215,11 @@ def name_files(files: tuple[str, ...], names: tuple[str, ...]) -> dict[str, str]
 
     Raises a usage error unless `names` is empty or has a different name for each file.
     """
-    if names and (len(names) != len(files) or len(set(names)) < len(names)):
-        raise click.UsageError(f"--names must give {len(files)} different names, got {len(names)}.")
+    if names and len(names) != len(files):
+        raise click.UsageError(f"--names must give {len(files)} names, one for each file, got {len(names)}.")
+    repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if repeated:
+        raise click.UsageError(f"--names must give different names, got {display_name(repeated[0])} twice.")
     return dict(zip(names or _distinct_names(files), files))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,6 +19,7 @@ from abstain._roles import role_of
 from abstain._tables import GROUPS_SHOWN, count_noun, count_samples
 from abstain.cli import options as opt
 from abstain.cli import screen
+from abstain.cli.dependent_rows import hints_in_file
 from abstain.cli.describe import answer_notes, describe_areas_by_rule, describe_file, draw_description
 from abstain.confidence import LearnedConfidence
 from abstain.errors import AbstainError, MemoryLimitError
@@ -55,7 +57,7 @@ _PRICE_HELP = (
 _PREVIEW_HELP = "Only show what the file holds and how it would be read."
 
 
-@click.command("evaluate", cls=opt.DocumentedCommand)
+@click.command("evaluate", cls=opt.DocumentedCommand, context_settings={"allow_extra_args": True})
 @click.argument("file", type=opt.InputFile(folders=True))
 @opt.name_option("metrics", _METRICS_HELP, several=True)
 @opt.name_option("scores", _SCORES_HELP, several=True)
@@ -93,6 +95,12 @@ def evaluate(
       abstain evaluate predictions/                   a folder of tables
     """
     opt.refuse_unanswered_as_wrong(options["metrics"] or (), read_options.unanswered)
+    further_files = click.get_current_context().args
+    if further_files:
+        raise click.UsageError(
+            f"evaluate takes one file, got {1 + len(further_files)}. To rank several: "
+            f"{shlex.join(['abstain', 'compare', file, *further_files])}"
+        )
     chosen_engine = engine or choose_engine(file, read_options.memory)
     if (chosen_engine == "memory" and not is_helm_run(file)) or preview:
         opt.refuse_folders((file,))
@@ -118,6 +126,7 @@ def evaluate(
         if unranked is None:
             raise uncertain
         table, predictions = unranked
+        table = _add_hints(table, file, read_options, predictions)
         first_estimate = table.entries[0].estimate
         quiet = "-" if first_estimate is None else repr(float(first_estimate))
         draw = partial(draw_evaluation, table=table, predictions=predictions)
@@ -129,6 +138,7 @@ def evaluate(
         samples = count_noun(predictions.n, "sample")
         with screen.show_working(f"evaluating {samples}"), naming_file(file):
             table = evaluate_predictions(predictions, price, **options)
+            table = _add_hints(table, file, read_options, predictions)
     elif chosen_engine == "sketch":
         table = evaluate_by_sketch(file, read_options.engine_columns(file), options["level"])
     else:
@@ -147,6 +157,18 @@ def evaluate(
         suggest_after(file, read_options, predictions)
 
 
+def _add_hints(
+    table: Evaluation, file: str, read_options: opt.ReadOptions, predictions: Predictions
+) -> Evaluation:
+    """Return the table with a note on a column whose name and values are those of patients or the like.
+
+    `predictions` are the rows of `file` by `read_options`, of which the table was made.
+    """
+    consequence = "the intervals are too narrow"
+    hints = hints_in_file(file, read_options, predictions, consequence, named_only=True)
+    return replace(table, notes=(*table.notes, *hints))
+
+
 def suggest_after(file: str, read_options: opt.ReadOptions, predictions: Predictions) -> None:
     """Print what to run after a table of `file`, on stderr: a threshold, a page, and the meaning of the numbers.
 
@@ -160,9 +182,18 @@ def suggest_after(file: str, read_options: opt.ReadOptions, predictions: Predict
         half_error_rate = float(np.average(losses, weights=answered.sample_weight)) / 2
     risk = f"{half_error_rate:.1g}" if half_error_rate else "0.05"
     flags = read_options.flags()
+    # groups that the user named are meant to be used, which takes this option
+    by_group = ["--groups"] if "groups" in read_options.columns else []
     opt.suggest_commands(
         {
-            ("threshold", file, *flags, "--risk", risk): "below which confidence should it not answer?",
+            (
+                "threshold",
+                file,
+                *flags,
+                *by_group,
+                "--risk",
+                risk,
+            ): "below which confidence should it not answer?",
             ("report", file, *flags, "-o", "report.html"): "curves and thresholds on one page",
             ("evaluate", "--help"): "what each number means",
         }

@@ -470,6 +470,8 @@ def name_option(
         if not value:
             return None
         names = list(split_commas(ctx, param, ",".join(value))) if several else [value]
+        if not several and "," in value:
+            raise click.BadParameter(f"takes one name here, got {value}. Run the command once for each.")
         if several and names == ["all"]:
             return "all"
         try:
@@ -852,12 +854,15 @@ class ReadOptions(NamedTuple):
         # `self.columns` maps roles to what the user typed: a name, "-entropy" for the column `entropy` with the other
         # sign, or "score/10" for a tenth of `score`. Columns of the latter two kinds are added, so that they are found.
         source = abstain.formats.columns.add_derived_columns(source, self.columns)
+        stated_roles = set(self.columns)
         return abstain.formats.answers.make_log(
             source,
-            source.find_roles(self.columns),
+            abstain.formats.answers.add_repeats(
+                source, source.find_roles(self.columns), self.rules, stated_roles=stated_roles
+            ),
             self.rules,
             right_answers=right_answers,
-            stated_roles=set(self.columns),
+            stated_roles=stated_roles,
             purpose=purpose,
         )
 

@@ -294,6 +294,9 @@ class LoadedColumns:
             hint = f"; if they are rounded, allow it: --tolerance {_round_up(largest_deviation)}"
         columns = ""
         remedy = ""
+        percent = ""
+        if np.abs(row_sums - 100).max() <= 1:
+            percent = "If they are percentages, divide by 100. "
         names = self.roles["probs"].names
         if len(names) > 1:
             listed = ", ".join(f"`{display_name(name)}`" for name in names[:MAX_LISTED_NAMES])
@@ -302,7 +305,7 @@ class LoadedColumns:
                 remedy = " If one of the columns is the confidence, name it: -c confidence=NAME."
         return (
             f"each row of probabilities{columns} must sum to one, got {float(row_sums[worst_row]):.6g} in row "
-            f"{worst_row + 1:,}. If they are logits, say so: -c logits=NAME, or --as logits for an array without a "
+            f"{worst_row + 1:,}. {percent}If they are logits, say so: -c logits=NAME, or --as logits for an array without a "
             f"name{hint}.{remedy}"
         )
 
@@ -536,6 +539,7 @@ class LoadedColumns:
         if unanswerable is not None:
             fields["unanswerable"] = unanswerable
         if "clusters" in self.values_by_role:
+            self.refuse_missing_clusters()
             clusters = self.values_by_role["clusters"]
             # Names and not codes: a cluster of this file may occur in another file too.
             if isinstance(clusters, TextValues):
@@ -549,6 +553,30 @@ class LoadedColumns:
                 fields[role] = self.require_numbers(role).reshape(-1)
         self.check_lengths(n, fields)
         return fields
+
+    def refuse_missing_clusters(self) -> None:
+        """Raise DataError where the cell of a cluster is empty: rows of unknown clusters are not one cluster.
+
+        `values_by_role` maps roles ("labels", ...) to loaded columns, `roles` to their names.
+        """
+        clusters = self.values_by_role["clusters"]
+        if isinstance(clusters, TextValues) or clusters.ndim == 1:
+            columns = [clusters]
+        else:  # two kinds of clusters, words or numbers
+            columns = [
+                TextValues.of(
+                    "" if name != name else str(name) for name in column
+                )  # NaN is not equal to itself
+                for column in clusters.T.tolist()
+            ]
+        is_missing = ~np.all([has_value(column) for column in columns], axis=0)
+        if is_missing.any():
+            count = int(is_missing.sum())
+            raise self.error(
+                f"{count_noun(count, 'row')} {has_or_have(count)} nothing in `{display_name(self.roles['clusters'])}`, "
+                f"the clusters, first row {int(np.argmax(is_missing)) + 1:,}. Give each a name of its own if it is "
+                f"independent of the others, or leave these rows out of the file."
+            )
 
     def check_lengths(self, n: int, columns: Mapping[str, Values]) -> None:
         """Raise DataError where a column does not have n rows."""

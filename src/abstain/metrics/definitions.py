@@ -73,8 +73,11 @@ def _check_coverage_range(function: str, option: str, value: Any) -> tuple[float
         low = np.nan  # fails the comparison below
         high = np.nan
     if not 0 <= low < high <= 1:
+        hint = ""
+        if 0 <= low < high and 1 < high <= 100:
+            hint = f" If these are percentages, divide by 100: {low / 100:g} and {high / 100:g}."
         raise InputError(
-            f"{function}: `{option}` must be two coverages (low, high) with 0 <= low < high <= 1, got {value!r}."
+            f"{function}: `{option}` must be two coverages (low, high) with 0 <= low < high <= 1, got {value!r}.{hint}"
         )
     return low, high
 
@@ -663,7 +666,8 @@ def load(path: str) -> Metric:
     Parameters
     ----------
     path : str
-        The module, or a file whose name ends in .py, and the name of the `Metric` in it, with a colon between.
+        The module, or a file whose name ends in .py, and the name of the `Metric` in it, with a colon between. A module
+        that is not installed is looked for in the current folder.
 
     Returns
     -------
@@ -687,7 +691,7 @@ def load(path: str) -> Metric:
         if module_name.endswith(".py"):
             module = _import_file(module_name)
         else:
-            module = importlib.import_module(module_name)
+            module = _import_module(module_name)
         metric = getattr(module, object_name)
     # ValueError: without a colon the module's name is empty
     except (ImportError, AttributeError, ValueError) as problem:
@@ -695,6 +699,20 @@ def load(path: str) -> Metric:
     if not isinstance(metric, Metric):
         raise InputError(f"metrics.load: {path!r} must be an abstain.Metric, got {type(metric).__name__}.")
     return register_metric(metric)
+
+
+def _import_module(name: str) -> ModuleType:
+    """Import a module by its name; where there is none, run its file below the current folder."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as problem:
+        file = Path(*name.split(".")).with_suffix(".py")
+        missing = problem.name or ""
+        # otherwise the module is there, and something that it imports is missing
+        is_module_itself = name == missing or name.startswith(f"{missing}.")
+        if not is_module_itself or not file.is_file():
+            raise
+        return _import_file(str(file))
 
 
 def _import_file(path: str) -> ModuleType:
@@ -753,7 +771,10 @@ def by_name(metric: str | Metric | Callable[..., Any], function: str = "metrics.
         try:
             values[option.name] = option.read(number)
         except ValueError:
-            raise InputError(f"{function}: after the @ a number must stand, got {text!r}.") from None
+            wanted = "a number must stand"
+            if option is COVERAGE_RANGE:
+                wanted = f"two coverages with a dash between them must stand, such as {name}@0.8-1"
+            raise InputError(f"{function}: after the @ {wanted}, got {text!r}.") from None
     for word in words:
         # raises InputError for a word that no option takes
         option_of_word = _option_of_word(definition, word, text, function)

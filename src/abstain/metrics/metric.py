@@ -576,6 +576,12 @@ class AreaMetric(Metric):
         """
         for name, variant in self.variants:
             if values.get(name) is not None:
+                option_names = [option.name for option in variant.options]
+                for other in values:
+                    if other not in option_names and any(option.name == other for option in self.options):
+                        raise InputError(
+                            f"{function}: {self.name} takes `{name}` or `{other}`, one of them, got both."
+                        )
                 return variant.with_checked_options(function, values, requires_all)
         return super().with_checked_options(function, values, requires_all)
 
