@@ -305,8 +305,8 @@ class LoadedColumns:
                 remedy = " If one of the columns is the confidence, name it: -c confidence=NAME."
         return (
             f"each row of probabilities{columns} must sum to one, got {float(row_sums[worst_row]):.6g} in row "
-            f"{worst_row + 1:,}. {percent}If they are logits, say so: -c logits=NAME, or --as logits for an array without a "
-            f"name{hint}.{remedy}"
+            f"{worst_row + 1:,}. {percent}If they are logits, say so: -c logits=NAME, or --as logits for an array "
+            f"without a name{hint}.{remedy}"
         )
 
     def refuse_contradicted_correctness(
