@@ -219,6 +219,49 @@ def test_trials_of_a_task_are_repeats_of_one_question(tmp_path):
         assert read_log(path).questions == 6
 
 
+@pytest.mark.parametrize("trial", ["trial", "trial_index", "Repeat"])
+def test_trials_of_a_question_are_its_epochs(tmp_path, trial):
+    path = tmp_path / "runs.csv"
+    path.write_text(
+        TRIALS.replace("trial", trial).replace("task_id", "question_id").replace("passed", "correct")
+    )
+    log = read_log(path)
+    assert (log.column_of_role["question"], log.column_of_role["epoch"]) == ("question_id", trial)
+    assert len(set(log.row_ids().as_texts().tolist())) == 24
+    path.write_text(path.read_text() + "0,0,1\n")  # not every trial has its number
+    assert read_log(path).column_of_role["epoch"] == "none"
+
+
+def test_models_of_one_table_are_paired_by_question_and_trial(tmp_path):
+    """As `evaluate` proposes it of a file with several models, whatever the metric; repeats are clusters."""
+    rows = [
+        f"{m},{k % 20},{k // 20},{int((k + m) % 3 > 0)},{k / 60:.2f}" for m in range(2) for k in range(60)
+    ]
+    path = tmp_path / "runs.csv"
+    path.write_text("\n".join(["model,question_id,trial,correct,confidence", *rows]))
+    for metric in ("aurc", "accuracy"):
+        result = CliRunner().invoke(cli, ["compare", str(path), "--by", "model", "--metric", metric])
+        assert result.exit_code == 0, result.output
+        assert "on the same 60 samples in 20 clusters" in " ".join(result.output.split())
+
+
+def test_ids_that_stand_for_several_texts_are_no_ids_of_questions(tmp_path):
+    """Two parts that number their questions anew; the text says which rows are of one question."""
+    rows = [f"{k % 6},text {k % 12},{k % 3 > 0:d}" for k in range(24)]
+    path = tmp_path / "parts.csv"
+    path.write_text("\n".join(["question_id,question,correct", *rows]))
+    with pytest.warns(AbstainWarning, match="one `question_id` stands for several texts of `question`"):
+        log = read_log(path)
+    assert (log.questions, log.column_of_role["question"]) == (12, "question")
+    assert read_log(path, columns={"question": "question_id"}).questions == 6
+    path.write_text(path.read_text().replace("question_id,", "doc_id,").replace("text 6", "text 0"))
+    with pytest.warns(AbstainWarning, match="one `doc_id` stands"):
+        assert read_log(path).questions == 11
+    one_text_each = [f"{k % 6},text {k % 6},{k % 3 > 0:d}" for k in range(24)]
+    path.write_text("\n".join(["question_id,question,correct", *one_text_each]))
+    assert read_log(path).column_of_role["question"] == "question_id"
+
+
 def test_a_task_of_many_questions_is_no_question(tmp_path):
     path = tmp_path / "subjects.csv"
     rows = [f"{k % 2},q{k},{k % 3 > 0:d}" for k in range(24)]

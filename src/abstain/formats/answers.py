@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -52,13 +52,8 @@ _MIN_ROWS_OF_FREE_TEXT = 20  # from which on so few equal answers are told
 _MAX_SHARE_OF_EQUAL_TEXT = 0.05
 _ANSWER_COLUMN = "answer"  # in which readers of logs put the text of an answer
 _TASK_ID = "task_id"  # normalised name of a column that names the question of an agent or of a test of code
-_TRIAL_NAMES = (
-    "trial",
-    "repeat",
-    "repetition",
-    "run",
-    "attempt",
-)  # of columns that number the trials of a task
+# of columns that number the trials of a task or the repeats of a question
+_TRIAL_NAME = re.compile("(trial|repeat|repetition|run|attempt)(_(index|number|id))?")
 _MAX_MEAN_ROWS_OF_TASK_ID = 50  # with more rows of each, a task is rather a kind of questions
 _QUESTION_COLUMNS = ("question", "prompt", "prompts")  # of a second file with right answers
 
@@ -105,29 +100,44 @@ def columns_of_repeats(source: OpenedTable, roles: Mapping[str, RoleColumns]) ->
 
 
 def add_repeats(
-    source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules, *, has_class_scores: bool = False
+    source: OpenedTable,
+    roles: Mapping[str, RoleColumns],
+    rules: Rules,
+    *,
+    has_class_scores: bool = False,
+    stated_roles: Set[str] = frozenset(),
 ) -> dict[str, RoleColumns]:
     """Return the roles with the column whose repeats say which rows are of one question, where no role says it yet.
 
     Rows of one question depend on each other, and intervals that ignore it are too narrow. The column is the first of
     `columns_of_repeats` (`question`, ids, `task_id`) with repeats and without gaps. It becomes the role "question" in a
     table with tasks or epochs and without class scores, and otherwise the role "clusters", with a warning that says so.
-    `task_id` next to a column that numbers the trials of each task makes that column the role "epoch". One id in
-    several tasks, by the role "task" or a column called `task_name`, is several questions.
+    `task_id` next to a column that numbers the trials of each task makes that column the role "epoch", and so does a
+    column of questions that repeat. One id in several tasks, by the role "task" or a column called `task_name`, is
+    several questions. Ids of questions that stand for several texts of a column `question` are replaced by that column,
+    with a warning, unless the user named them.
 
     `roles` maps each role ("labels", "confidence", ...) to its columns, and `rules.only` (column name -> value) selects
-    the rows. `source` is the opened file.
+    the rows. `source` is the opened file, and `stated_roles` are the roles whose columns the user named.
     """
     row_mask = select_rows(source, rules).mask  # None for all rows
 
-    def count_pairs(name: str, second_name: str) -> int:
-        """Return how many different pairs of values the selected rows of two columns hold."""
-        texts = [as_texts(source.columns[column].load()) for column in (name, second_name)]
+    def count_pairs(*names: str) -> int:
+        """Return how many different combinations of values the selected rows of columns hold."""
+        texts = [as_texts(source.columns[column].load()) for column in names]
         selected_texts = [(column if row_mask is None else column[row_mask]).tolist() for column in texts]
         return len(set(zip(*selected_texts)))
 
+    if "question" in roles and "question" not in stated_roles and not source.is_harness_log:
+        roles = _replace_ids_of_several_texts(source, roles, count_pairs)
+
     task_roles = {"task": roles["task"]} if "task" in roles else _find_task_names(source, roles)
     trial_column = _find_trial_column(source, roles)  # "" where there is none
+    if "question" in roles and "epoch" not in roles and trial_column and not source.is_harness_log:
+        names = [column for role in ("question", "task") if role in roles for column in roles[role].names]
+        row_count = source.columns[trial_column].shape[0] if row_mask is None else int(row_mask.sum())
+        if count_pairs(*names) < row_count == count_pairs(*names, trial_column):
+            roles = {**roles, "epoch": RoleColumns((trial_column,))}
     # whether a column `question` does not tell which rows are of one question
     has_uninformative_question_column = False
     for name in columns_of_repeats(source, roles):
@@ -164,6 +174,37 @@ def add_repeats(
     return dict(roles)
 
 
+def _replace_ids_of_several_texts(
+    source: OpenedTable, roles: Mapping[str, RoleColumns], count_pairs: Callable[..., int]
+) -> dict[str, RoleColumns]:
+    """Return the roles with a column `question` in place of ids that stand for several of its texts, with a warning.
+
+    Such ids were numbered anew in every part of the file. `count_pairs` counts the different combinations of values of
+    columns in the rows that are read. The roles stay as they are where each id has one text.
+    """
+    used_names = {name for columns in roles.values() for name in columns.names}
+    text_name = next((name for name in source.columns if normalise_name(name) == "question"), "")
+    if not text_name or text_name in used_names or len(source.columns[text_name].shape) != 1:
+        return dict(roles)
+    texts = source.columns[text_name].load()
+    if not isinstance(texts, TextValues) or not has_value(texts).all():
+        return dict(roles)
+    id_names = roles["question"].names
+    task_names = roles["task"].names if "task" in roles else ()
+    if count_pairs(*id_names, *task_names, text_name) == count_pairs(*id_names, *task_names):
+        return dict(roles)
+    listed = display_name(id_names[0])
+    message = (
+        f"one `{listed}` stands for several texts of `{display_name(text_name)}`, so that it is no id of a question: "
+        f"rows with one text are taken as one question. If the texts are variants of one question, name the ids: "
+        f"-c question={listed}."
+    )
+    warnings.warn(message, AbstainWarning, stacklevel=5)
+    # the same column may be the ids of rows, by which files are matched
+    kept = {role: columns for role, columns in roles.items() if role != "ids" or columns.names != id_names}
+    return {**kept, "question": RoleColumns((text_name,))}
+
+
 def _find_task_names(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> dict[str, RoleColumns]:
     """Return the role "task" with a column called `task_name` that has no other role; empty where there is none."""
     used_names = {name for columns in roles.values() for name in columns.names}
@@ -178,7 +219,11 @@ def _find_trial_column(source: OpenedTable, roles: Mapping[str, RoleColumns]) ->
     if "epoch" in roles:
         return roles["epoch"].names[0]
     used_names = {name for columns in roles.values() for name in columns.names}
-    candidates = [name for name in source.columns if normalise_name(name) in _TRIAL_NAMES]
+    candidates = [
+        name
+        for name, column in source.columns.items()
+        if _TRIAL_NAME.fullmatch(normalise_name(name)) and len(column.shape) == 1
+    ]
     return next((name for name in candidates if name not in used_names), "")
 
 
@@ -621,21 +666,23 @@ class LoadedAnswers(LoadedColumns):
             absent=tuple(absent) if is_stated else (),
             **self.optional_log_columns(),
         )
-        column_of_role = self.describe_columns(log.signals)
-        return replace(log, column_of_role=column_of_role, notes=(*notes, *_describe_counts(log)))
+        log = replace(log, column_of_role=self.describe_columns(log.signals))
+        return replace(log, notes=(*notes, *_describe_counts(log)))
 
     def optional_log_columns(self) -> dict[str, Any]:
         """Return the optional columns of a `Log` by field name; None for a column that the file does not have.
 
         Tasks become the groups where there are several tasks and no column of groups. Epochs that are words become the
         numbers of the distinct words, since epochs only tell repeats apart; clusters that are words become an array of
-        texts. DataError where weights or costs are words. `values_by_role` maps roles ("labels", ...) to loaded
+        texts. DataError where weights or costs are words, or a cluster is missing. `values_by_role` maps roles ("labels", ...) to loaded
         columns.
         """
         names = ("question", "task", "groups", "labels", "prediction", "epoch", "clusters")
         columns: dict[str, Any] = {name: self.values_by_role.get(name) for name in names}
         if isinstance(columns["epoch"], TextValues):
             columns["epoch"] = columns["epoch"].code_of_row  # a number for each distinct word
+        if columns["clusters"] is not None:
+            self.refuse_missing_clusters()
         if isinstance(columns["clusters"], TextValues):
             columns["clusters"] = columns["clusters"].texts()
         for name in ("sample_weight", "cost"):
@@ -877,7 +924,7 @@ class LoadedAnswers(LoadedColumns):
         else:
             answered = "every row"
         column_of_role.setdefault("answered", answered)
-        column_of_role.setdefault("question", "every row is another one")
+        column_of_role.setdefault("question", "every row counts as another one")
         column_of_role.setdefault("epoch", "none")
         column_of_role.setdefault("task", display_name(facts.task or "one"))
         return column_of_role
@@ -953,11 +1000,14 @@ def _describe_counts(log: Log) -> list[str]:
     notes = []
     unscored_count = int((~log.scored).sum())
     if unscored_count:
+        lacking = "score"
+        if "labels" in log.column_of_role and "correct" not in log.column_of_role:
+            lacking = f"label (`{log.column_of_role['labels']}`)"
         remedy = ""
         if log.rules.grades:  # then these are rows with an empty grade
             remedy = " (--grades =unanswered if an empty grade says that there is no answer)"
         notes.append(
-            f"{unscored_count:,} of {count_noun(log.n, 'answer')} {has_or_have(unscored_count)} no score and "
+            f"{unscored_count:,} of {count_noun(log.n, 'answer')} {has_or_have(unscored_count)} no {lacking} and "
             f"{is_or_are(unscored_count)} left out{remedy}."
         )
     unanswered_count = int((~log.answered).sum())

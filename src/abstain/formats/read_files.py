@@ -231,11 +231,14 @@ def make_predictions(
         classes=classes,
         rules=rules,
     )
-    if labels is None:
-        refuse_truth_as_input(source, roles)
+    is_learning = purpose == "learning"
+    if labels is None or is_learning:
+        refuse_truth_as_input(source, roles, is_learning=is_learning)
     if _says_what_is_right(source, roles, has_labels=labels is not None or "labels" in roles):
         _note_several_models(source, roles, rules)
-    roles = add_repeats(source, roles, rules, has_class_scores=bool(class_scores_role))
+    roles = add_repeats(
+        source, roles, rules, has_class_scores=bool(class_scores_role), stated_roles=stated_roles
+    )
     if not class_scores_role and is_log(source, roles, rules):
         options.check_obeyed("answers", used_roles=_ANSWER_ROLES)
         right_answers = None if labels is None else open_source(labels, limits=limits)
@@ -602,7 +605,7 @@ def read_log(
     rules = rules or Rules()
     return make_log(
         source,
-        add_repeats(source, source.find_roles(user_columns), rules),
+        add_repeats(source, source.find_roles(user_columns), rules, stated_roles=stated_roles),
         rules,
         right_answers=right_answers,
         stated_roles=stated_roles,
