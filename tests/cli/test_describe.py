@@ -267,3 +267,33 @@ def test_describe_and_threshold_tell_of_rows_that_are_not_independent(tmp_path, 
         assert ("equal an earlier row" in text or "depend on each other" in text) == (hint is not None)
         if hint is not None:
             assert ("the guarantee does not hold" in text) == (command[0] == "threshold")
+
+
+@pytest.mark.parametrize(
+    "command", ["describe", "describe with columns", "evaluate", "evaluate unranked", "threshold"]
+)
+def test_rows_of_one_patient_are_told_of(tmp_path, command):
+    rng = np.random.default_rng(0)
+    rows = [
+        f"P{patient:03d},{diagnosis},{diagnosis if rng.random() < 0.98 else 1 - diagnosis},{rng.random():.2f}"
+        for patient, diagnosis in zip(rng.permutation(np.repeat(np.arange(100), 5)), rng.integers(0, 2, 500))
+    ]
+    path = tmp_path / "pilot.csv"
+    path.write_text("\n".join(["patient_id,diagnosis,model_says,certainty", *rows]))
+    answers = ["-c", "labels=diagnosis", "-c", "prediction=model_says"]
+    ranked = [*answers, "-c", "confidence=certainty"]
+    arguments = {
+        "describe": [],
+        "describe with columns": ranked,
+        "evaluate": ranked,
+        "evaluate unranked": answers,
+        "threshold": [*ranked, "--risk", "0.1"],
+    }[command]
+    hint = "`patient_id` has 100 values in 500 rows."
+    shown = " ".join(run(command.split()[0], path, *arguments).output.split())
+    assert shown.count(hint) == 1
+    assert "every row is another" not in shown
+    clustered = " ".join(
+        run(command.split()[0], path, *arguments, "-c", "clusters=patient_id").output.split()
+    )
+    assert hint not in clustered

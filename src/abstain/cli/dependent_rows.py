@@ -5,24 +5,63 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
+from abstain.cli.options import ReadOptions
 from abstain.errors import AbstainError
-from abstain.formats.columns import OpenedTable, TextValues, Values
+from abstain.formats import OpenedTable, Predictions, TextValues, open_source
+from abstain.formats.columns import Values
 from abstain.formats.safety import display_name
 
 _CLUSTER_WORDS = ("patient", "subject", "person", "user", "document", "session", "speaker", "site", "cluster")
 _ID_NAME = re.compile(r"(.*[_. -])?(id|ids|uid|uuid)", re.IGNORECASE)
 _MIN_CLUSTERS = 20  # of a column that is taken for clusters; with fewer values it is rather a category
+_MAX_SIZE_TO_READ_AGAIN = 64 << 20  # bytes of a file that is read a second time for hints
 _MAX_CLUSTER_SIZE = 50  # mean rows for each of its values
 # Numbers with more decimals than this, and texts of so many characters, are equal in two rows by no chance.
 _DECIMALS_BY_CHANCE = 3
 _LONG_TEXT = 20
 
 
+def hints_in_file(
+    file: str,
+    read_options: ReadOptions,
+    predictions: Predictions,
+    consequence: str,
+    *,
+    named_only: bool = False,
+) -> list[str]:
+    """Return sentences on rows of a table that are no independent samples; the file is opened again for that.
+
+    Logs of a harness say themselves which answers belong together, so they have no such sentence. Nor have data with
+    clusters, files of which only some rows are read, and large files, which take long to read again.
+
+    Parameters
+    ----------
+    file : str
+        The file that was read.
+    read_options : ReadOptions
+        How it was read.
+    predictions : Predictions
+        What was read.
+    consequence, named_only
+        As for `hints_at_dependent_rows`.
+    """
+    path = Path(file)
+    if read_options.only or predictions.clusters is not None:
+        return []
+    if not path.is_file() or path.stat().st_size > _MAX_SIZE_TO_READ_AGAIN:
+        return []
+    source = open_source(file, format=read_options.format, limits=read_options.limits)
+    if source.is_harness_log:
+        return []
+    return hints_at_dependent_rows(source, predictions.column_of_role, consequence, named_only=named_only)
+
+
 def hints_at_dependent_rows(
-    source: OpenedTable, column_by_role: Mapping[str, str], consequence: str
+    source: OpenedTable, column_by_role: Mapping[str, str], consequence: str, *, named_only: bool = False
 ) -> list[str]:
     """Return sentences on copies of rows and on a column that may hold clusters; none if the user named clusters.
 
@@ -34,6 +73,8 @@ def hints_at_dependent_rows(
         Which column was taken for what: "name", "name, another name" or "name (in words)" for each role.
     consequence : str
         What goes wrong if such rows are taken for independent: "the intervals are too narrow".
+    named_only : bool
+        Look only at columns that are named like ids or common clusters (`patient_id`), and at no copies of rows.
     """
     if "clusters" in column_by_role:
         return []
@@ -44,13 +85,17 @@ def hints_at_dependent_rows(
     }
     values_by_name = {}
     for name, column in source.columns.items():
+        if named_only and not _is_named_like_clusters(name):
+            continue
         try:
             values_by_name[name] = column.load()
         except AbstainError:  # objects, or a mixture of texts and numbers
             continue
     unused = {name: values for name, values in values_by_name.items() if name not in used_columns}
     hints = []
-    if len(values_by_name) == len(source.columns):  # rows are copies only if they are equal in every column
+    if not named_only and len(values_by_name) == len(
+        source.columns
+    ):  # rows are copies only if they are equal in every column
         hints += _hint_at_copies(values_by_name, consequence)
     return hints + _hint_at_clusters(unused, consequence)
 
@@ -58,6 +103,11 @@ def hints_at_dependent_rows(
 def _names_column(description: str, name: str) -> bool:
     """Is this one of the columns in the description of a role: "name", "name, another name" or "name (in words)"?"""
     return re.search(rf"(^|, ){re.escape(name)}($|, | \()", description) is not None
+
+
+def _is_named_like_clusters(name: str) -> bool:
+    """Return whether a column is named like an id or a common kind of clusters."""
+    return _ID_NAME.fullmatch(name) is not None or any(word in name.lower() for word in _CLUSTER_WORDS)
 
 
 def _hint_at_clusters(values_by_name: Mapping[str, Values], consequence: str) -> list[str]:
@@ -71,8 +121,8 @@ def _hint_at_clusters(values_by_name: Mapping[str, Values], consequence: str) ->
         if codes.ndim != 1 or codes.dtype.kind not in "iuf" or not np.array_equal(codes, np.floor(codes)):
             continue  # measured numbers, or some are missing
         count = len(np.unique(codes))
-        # by its name the column is an id or a kind of clusters; otherwise its values must occur twice on average
-        is_named_so = _ID_NAME.fullmatch(name) or any(word in name.lower() for word in _CLUSTER_WORDS)
+        # otherwise its values must occur twice on average
+        is_named_so = _is_named_like_clusters(name)
         largest_count = len(codes) - 1 if is_named_so else len(codes) // 2
         # with few values, or many rows for each, the column is rather a category
         if not _MIN_CLUSTERS <= count <= largest_count or len(codes) > _MAX_CLUSTER_SIZE * count:

@@ -126,6 +126,9 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         explained_grades = "" if "correct" in read_options.columns else guesses.explain_grades()
         explanation = guesses.explain_summary() or explained_grades or guesses.explain_unequal_answers()
         notes.append(explanation or _HOW_TO_STATE)
+        if not guesses.explain_summary():
+            consequence = "the intervals are too narrow"
+            notes += hints_at_dependent_rows(source, read_options.columns, consequence, named_only=True)
     return {
         "file": source.path.name,
         "written by": _describe_origin(source),
@@ -386,7 +389,10 @@ def draw_description(console: Console, description: dict[str, Any]) -> None:
     if description["commands"] and "read as" in description["taken"]:  # it has a confidence, which these need
         how_it_is_read = description["commands"][0].removeprefix("abstain evaluate ")
         console.print(Text("then:"))
-        console.print(Text(f"  abstain threshold {how_it_is_read} --risk 0.05"), soft_wrap=True)
+        # groups that the user named are meant to be used, which takes this option
+        names_groups = any(word.startswith("groups=") for word in shlex.split(how_it_is_read))
+        by_group = " --groups" if names_groups else ""
+        console.print(Text(f"  abstain threshold {how_it_is_read}{by_group} --risk 0.05"), soft_wrap=True)
         console.print(Text(f"  abstain report {how_it_is_read} -o report.html"), soft_wrap=True)
     if description["improve"]:
         console.print(Text("a better confidence may be learned from what the file holds:"))

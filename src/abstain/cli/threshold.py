@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, get_args
 
 import click
@@ -18,7 +18,7 @@ from rich.text import Text
 from abstain import Threshold, _tables, scores
 from abstain._risk import explain_wrong_risk
 from abstain.cli import options as opt
-from abstain.cli.dependent_rows import hints_at_dependent_rows
+from abstain.cli.dependent_rows import hints_in_file
 from abstain.cli.main import ALARM, INFEASIBLE
 from abstain.cli.promises import (
     PromiseColumns,
@@ -39,7 +39,7 @@ from abstain.cli.screen import (
 )
 from abstain.cli.series import Look, fingerprint_predictions, refuse_calibration_rows, run_look
 from abstain.errors import AbstainError, DataError
-from abstain.formats import Predictions, open_source
+from abstain.formats import Predictions
 from abstain.formats.loaded_columns import BlankOutcomesError
 from abstain.formats.safety import display_name, file_error, naming_file
 from abstain.formats.writing import table_text, write_table
@@ -59,7 +59,7 @@ from abstain.thresholds import (
 from abstain.thresholds.calibration import Method
 from abstain.thresholds.counted_rows import share_too_coarse
 from abstain.thresholds.cut import NO_CONFIDENCE
-from abstain.thresholds.later_options import reading_options
+from abstain.thresholds.later_options import cluster_column, reading_options
 from abstain.thresholds.record import key_text
 
 _TABLE_FIELDS = (
@@ -87,7 +87,6 @@ _LARGE_SHARE_ABOVE = 0.1
 _CLEARLY_OTHER = 0.001  # p-value of equal distributions, for a note on new data
 _MAJORITY = 0.5
 _GROUPS_LISTED = 6  # in one message
-_MAX_SIZE_TO_READ_AGAIN = 64 << 20  # bytes
 _OUTCOME_ROLES = {"labels", "label", "correct", "loss", "target", "prediction"}
 
 
@@ -190,6 +189,7 @@ def threshold(
         )
         return
     opt.refuse_unused_names(answered)
+    unused_groups = answered.groups is not None and not groups
     group_labels = answered.group_labels() if groups else None
     result: Threshold | GroupThresholds | JointThreshold
     with show_working(f"choosing among {answered.n:,} samples"), naming_file(file):
@@ -200,20 +200,23 @@ def threshold(
         opt.warn_if_worse_than_chance(answered, score, loss)
     kind: Any = answered.kind
     result = result.made_from(kind, **origin_facts(answered, score, loss, opt.typed_command()))
-    if save:  # before anything is printed, which may fail
-        write_file(save, result.to_json())
-    if record:
-        write_file(record, decision_record(result, saved_as=save))
+    save_rule(
+        result, save, record, load_rule, accepts_something
+    )  # before anything is printed, which may fail
     if answered.has_class_scores:
         sentence = describe_plain_threshold(result, score)
         if sentence:
             notes = [" ".join([sentence, *notes])]
+    if unused_groups:
+        notes += _note_on_unused_groups(
+            answered, result, score, loss, "one rule for all; --groups makes one for each"
+        )
     rules = rules_by_group(result, single_name="all")
     columns: dict[str, list[Any]] = {"group": list(map(str, rules))}
     columns |= _tables.collect_columns(list(rules.values()), _TABLE_FIELDS)
     if isinstance(result, (JointThreshold, JointGroupThresholds)):
         columns["risk"] = _risks_of_promises(result)
-    notes += _hint_at_dependent_rows(file, read_options, predictions)
+    notes += hints_in_file(file, read_options, predictions, "the guarantee does not hold")
     values = [rule.value for rule in rules_with_own_threshold(result)]
     quiet = "\n".join("none" if value is None else repr(value) for value in values)
     draw = partial(draw_facts, result=result, notes=notes)
@@ -224,7 +227,7 @@ def threshold(
         of_new = reading_options(read_options.flags(), has_truth=False)
         of_later = reading_options(read_options.flags(), has_truth=True)
         decide_command = ("decide", save, "NEW_FILE", *of_new, "-o", "decided.csv")
-        check_command = ("threshold", "LATER_FILE", *of_later, "--check", save)
+        check_command = ("threshold", "LATER_FILE", *of_later, "--check", save, "--state", "series.json")
         opt.suggest_commands(
             {
                 decide_command: "which answers to new data may be used?",
@@ -240,12 +243,19 @@ def _read_labelled(file: str, read_options: opt.ReadOptions, *, is_check: bool) 
     """
     try:
         predictions = read_options.read(file)
-        return predictions.rows(_find_labelled_rows(predictions)) if is_check else predictions
+        if not is_check:
+            return predictions
+        if predictions.log is not None:  # rows without a label are left out already
+            _note_incomplete_clusters(file, predictions.log.find_clusters(), predictions.log.scored)
+        return predictions.rows(_find_labelled_rows(predictions))
     except BlankOutcomesError:  # a plain table, and some cells of the column of outcomes are empty
         if not is_check or read_options.missing or read_options.grades:  # or the user said how to read them
             raise
         # with this option the table is read as answers, of which those without an outcome are left out
-        return read_options._replace(missing="left_out").read(file)
+        predictions = read_options._replace(missing="left_out").read(file)
+        if predictions.log is not None:
+            _note_incomplete_clusters(file, predictions.log.find_clusters(), predictions.log.scored)
+        return predictions
     except DataError:
         # where the user names labels or a column of outcomes, the error is about these
         states_outcome = read_options.labels is not None or _OUTCOME_ROLES & set(read_options.columns)
@@ -281,7 +291,27 @@ def _find_labelled_rows(predictions: Predictions) -> np.ndarray:
         f"note: {display_name(predictions.path)}: {left_out_count:,} of {_tables.count_noun(predictions.n, 'row')} "
         f"without a label, left out of the check."
     )
+    _note_incomplete_clusters(predictions.path, predictions.clusters, is_labelled)
     return all_rows[is_labelled]
+
+
+def _note_incomplete_clusters(file: Any, clusters: np.ndarray | None, is_labelled: np.ndarray) -> None:
+    """Print how many clusters have rows with and rows without a label: they count now, and never again.
+
+    `clusters` holds the cluster of each row of the file, None without clusters; `is_labelled` is a mask of the rows.
+    """
+    if clusters is None or clusters.ndim != 1:
+        return
+    _, codes = group_codes("clusters", clusters)
+    labelled_count = np.bincount(codes, is_labelled)
+    incomplete_count = int(((labelled_count > 0) & (labelled_count < np.bincount(codes))).sum())
+    if incomplete_count:
+        opt.say(
+            f"note: {_tables.count_noun(incomplete_count, 'cluster')} of {display_name(file)} also "
+            f"{'has' if incomplete_count == 1 else 'have'} rows without a label. A cluster counts once, with the rows "
+            f"that are labelled now: in a series, labels that come later add nothing. To count such clusters whole, "
+            f"leave all of their rows out now, and give them when all are labelled."
+        )
 
 
 def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output: opt.Output) -> None:
@@ -327,21 +357,39 @@ def _promise_names(check: str | None, risk: float | dict[str, float] | None) -> 
     return list(risk) if isinstance(risk, dict) else []
 
 
-def _hint_at_dependent_rows(file: str, read_options: opt.ReadOptions, predictions: Predictions) -> list[str]:
-    """Return sentences on rows of a table that are no independent samples, as the guarantee assumes that they are.
+def accepts_something(rule: Any) -> bool:
+    """Has the rule a threshold, or one in some group?"""
+    return any(single.feasible for single in rules_with_own_threshold(rule))
 
-    Logs of a harness say themselves which answers belong together, so they have no such sentence. Nor have data with
-    clusters, which the guarantee allows for, files of which only some rows are read, and large files, which take long
-    to read again.
+
+def save_rule(
+    rule: Any,
+    path: str | None,
+    record: str | None,
+    load: Callable[[str], Any],
+    is_usable: Callable[[Any], bool],
+) -> None:
+    """Write a rule and its record to these files, where they are given.
+
+    A rule that accepts nothing does not replace one that accepts something, which is perhaps in use; neither file is
+    written then, with a note. `load` reads such a rule, and `is_usable` says whether it accepts something.
     """
-    path = Path(file)
-    if predictions.log is not None or read_options.only or predictions.clusters is not None:
-        return []
-    if not path.is_file() or path.stat().st_size > _MAX_SIZE_TO_READ_AGAIN:
-        return []
-    source = open_source(file, format=read_options.format, limits=read_options.limits)
-    # copies of rows are looked for in all columns, and clusters in the columns that have no role yet
-    return hints_at_dependent_rows(source, predictions.column_of_role, "the guarantee does not hold")
+    if path and not is_usable(rule) and os.path.isfile(path):
+        try:
+            has_usable_rule = is_usable(load(path))
+        except (AbstainError, OSError):  # no rule
+            has_usable_rule = False
+        if has_usable_rule:
+            files = f"{path} and {record} are" if record else f"{path} is"
+            opt.say(
+                f"note: the new rule accepts nothing, so {files} not written: the rule that is stored there accepts "
+                f"something. To replace it, delete {path} first."
+            )
+            return
+    if path:
+        write_file(path, rule.to_json())
+    if record:
+        write_file(record, decision_record(rule, saved_as=path))
 
 
 def rules_by_group(result: Any, single_name: str) -> dict[Any, Any]:
@@ -379,6 +427,32 @@ def _risks_of_promises(result: JointThreshold | JointGroupThresholds) -> list[fl
     for group in result.worst_first():
         risks += result.thresholds[group].risks.values()
     return risks
+
+
+def _note_on_unused_groups(
+    predictions: Predictions, rule: Threshold | JointThreshold, score: str, loss: str, reason: str
+) -> list[str]:
+    """Return a sentence that says why groups are not used, with the risk of the accepted samples in each of them.
+
+    `score` and `loss` are names that class scores need, and `reason` is why groups are not used. The highest risks come
+    first, of many groups only some. They are plain means, without an interval.
+    """
+    sentence = f"The groups are not used: {reason}."
+    labels, codes = group_codes("groups", np.asarray(predictions.group_labels(), dtype=object))
+    if not rule.feasible:
+        return [sentence]
+    single_rule = first_rule(rule)
+    losses = np.asarray(predictions.loss_and_confidence(score, loss).loss, dtype=np.float64)
+    is_accepted = np.asarray(rule.accepts(**rule_columns(predictions, single_rule.cut.score)))
+    loss_sums = np.bincount(codes[is_accepted], losses[is_accepted], len(labels))
+    counts = np.bincount(codes[is_accepted], minlength=len(labels))
+    risks = loss_sums / np.maximum(counts, 1)
+    texts = []
+    for k in np.argsort(-risks, kind="stable"):
+        risk = f"{risks[k]:.4f} of {counts[k]:,}" if counts[k] else "none accepted"
+        texts.append(f"{_list_groups([labels[k]])} {risk}")
+    hidden = f" and {len(texts) - _GROUPS_LISTED} more" if len(texts) > _GROUPS_LISTED else ""
+    return [f"{sentence} Risk of the accepted by group: {', '.join(texts[:_GROUPS_LISTED])}{hidden}."]
 
 
 def describe_plain_threshold(result: Any, score: str) -> str:
@@ -554,7 +628,13 @@ def check_rule(
         predictions = predictions.rows(row_numbers)
         promise_columns = None if promise_columns is None else promise_columns.rows(row_numbers)
         columns["groups"] = predictions.group_labels()
-        _note_groups_without_threshold(saved_rule, predictions)
+        _note_groups_without_threshold(saved_rule, predictions, "not checked")
+    elif predictions.groups is not None:
+        reason = f"{display_name(rule)} has one threshold for all"
+        notes = [
+            *notes,
+            *_note_on_unused_groups(predictions, saved_rule, score or "max_softmax", loss, reason),
+        ]
     columns["clusters"] = predictions.clusters
     opt.note_ignored_columns(predictions, "sample_weight")
     with naming_file(predictions.path):
@@ -636,20 +716,22 @@ def _find_known_groups(
     return is_known
 
 
-def _note_groups_without_threshold(rule: GroupThresholds, predictions: Predictions) -> None:
-    """Print how many rows are of groups in which the rule accepts nothing, so that nothing is checked there.
+def _note_groups_without_threshold(rule: GroupThresholds, predictions: Predictions, treatment: str) -> None:
+    """Print how many rows are of groups in which the rule accepts nothing, and what happens to them.
 
-    The rule must know all groups of `predictions`.
+    `treatment` is "not checked", say. Groups that the rule does not know are no part of it.
     """
     # the distinct labels, and for each row the place of its label among them
     labels, codes = group_codes("groups", np.asarray(predictions.group_labels(), dtype=object))
     # a threshold is infeasible if none could be certified: it rejects everything
-    is_idle = np.array([not rule.thresholds[label].feasible for label in labels])
+    is_idle = np.array(
+        [label in rule.thresholds and not rule.thresholds[label].feasible for label in labels], dtype=bool
+    )
     row_count = int(is_idle[codes].sum())
     if row_count:
         idle_groups = _list_groups(label for label, is_one in zip(labels, is_idle) if is_one)
         opt.say(
-            f"note: {_tables.count_noun(row_count, 'row')} of group {idle_groups} not checked: the rule accepts "
+            f"note: {_tables.count_noun(row_count, 'row')} of group {idle_groups} {treatment}: the rule accepts "
             f"nothing there and promises nothing."
         )
 
@@ -698,6 +780,7 @@ def decide(
     is_known = np.ones(predictions.n, dtype=bool)
     if isinstance(saved_rule, GroupThresholds):
         is_known = _find_known_groups(rule, saved_rule, predictions, "not accepted")
+        _note_groups_without_threshold(saved_rule, predictions, "not accepted")
     computed: dict[str, Any] = {}
     with naming_file(file):
         confidence = predictions.compute_or_take_confidence(rule_score)
@@ -711,6 +794,11 @@ def decide(
         accepted = np.zeros(predictions.n, dtype=bool)
         accepted[is_known] = saved_rule.accepts(**columns_to_decide)
     has_confidence = np.isfinite(confidence) & (confidence > NO_CONFIDENCE)
+    sample_shapes = ((len(accepted),), (len(accepted), 1))  # columns with one value per sample
+    user_columns = {name: values for name, values in other_columns.items() if values.shape in sample_shapes}
+    clusters = _find_clusters(saved_rule, read_options, user_columns)
+    if clusters is not None:
+        _note_large_clusters(rule, saved_rule, rows_to_decide, clusters[is_known])
     is_noted = _check_scale(rule, saved_rule, predictions, confidence)
     if not is_noted and not isinstance(saved_rule, GroupThresholds):
         _note_other_distribution(first_rule(saved_rule), predictions, rule_score, has_confidence)
@@ -723,8 +811,6 @@ def decide(
             f"note: {_tables.count_noun(missing_count, 'row')} of {display_name(file)} "
             f"{'has no confidence and is' if missing_count == 1 else 'have no confidence and are'} not accepted."
         )
-    sample_shapes = ((len(accepted),), (len(accepted), 1))  # columns with one value per sample
-    user_columns = {name: values for name, values in other_columns.items() if values.shape in sample_shapes}
     columns = add_columns(file, user_columns, computed, {column_name: accepted.astype(int)})
     if path is None:
         write_text(None, table_text(columns))
@@ -732,6 +818,59 @@ def decide(
         write_table(columns, path)
         opt.say(f"wrote {path}")
     click.echo(f"accepted {int(accepted.sum()):,} of {len(accepted):,} ({accepted.mean():.1%})", err=True)
+    if not accepts_something(saved_rule):
+        reason = first_rule(saved_rule).note or "it has no threshold."
+        opt.say(f"note: {display_name(rule)} accepts nothing, whatever the data: {reason}")
+
+
+def _find_clusters(
+    rule: Threshold | GroupThresholds | JointThreshold,
+    read_options: opt.ReadOptions,
+    columns: dict[str, np.ndarray],
+) -> np.ndarray | None:
+    """Return the cluster of each new row; None for a rule made without clusters, or where no column has them.
+
+    Their column is the one that the user names, or that the command named that made the rule, or called `cluster`.
+    `columns` are those of the file by name, one value per row.
+    """
+    first = first_rule(rule)
+    if first.clusters is None:
+        return None
+    command = first.origin.command if first.origin else None
+    for name in (read_options.columns.get("clusters"), cluster_column(command), "clusters", "cluster"):
+        if name in columns:
+            return columns[name].reshape(-1)
+    return None
+
+
+def _note_large_clusters(
+    rule_file: str,
+    rule: Threshold | GroupThresholds | JointThreshold,
+    predictions: Predictions,
+    clusters: np.ndarray,
+) -> None:
+    """Print a note if a cluster has more samples than the promise allows for; of groups, each has its own clusters.
+
+    `predictions` holds rows of groups that the rule knows, and `clusters` the cluster of each of them.
+    """
+    rule_of_group = rule.thresholds if isinstance(rule, GroupThresholds) else {"": rule}
+    groups = np.zeros(predictions.n, dtype=object)
+    groups[:] = predictions.group_labels() if isinstance(rule, GroupThresholds) else ""
+    for group, rule_in_group in rule_of_group.items():
+        size_limit = first_rule(rule_in_group).largest  # samples of the largest calibration cluster
+        rows = np.flatnonzero(groups == group)
+        if size_limit is None or not len(rows):
+            continue
+        _, codes = group_codes("clusters", clusters[rows])
+        sizes = np.bincount(codes)
+        too_large_count = int((sizes > size_limit).sum())
+        if too_large_count:
+            of_group = f" of group {display_name(group)}" if group != "" else ""
+            opt.say(
+                f"note: {_tables.count_noun(too_large_count, 'cluster')}{of_group} in {display_name(predictions.path)} "
+                f"{'has' if too_large_count == 1 else 'have'} more samples (up to {sizes.max()}) than the largest one "
+                f"in calibration ({size_limit:g}), so the promise of {display_name(rule_file)} does not hold."
+            )
 
 
 def _check_scale(

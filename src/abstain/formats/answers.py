@@ -674,8 +674,8 @@ class LoadedAnswers(LoadedColumns):
 
         Tasks become the groups where there are several tasks and no column of groups. Epochs that are words become the
         numbers of the distinct words, since epochs only tell repeats apart; clusters that are words become an array of
-        texts. DataError where weights or costs are words, or a cluster is missing. `values_by_role` maps roles ("labels", ...) to loaded
-        columns.
+        texts. DataError where weights or costs are words, or a cluster is missing. `values_by_role` maps roles
+        ("labels", ...) to loaded columns.
         """
         names = ("question", "task", "groups", "labels", "prediction", "epoch", "clusters")
         columns: dict[str, Any] = {name: self.values_by_role.get(name) for name in names}
