@@ -293,19 +293,32 @@ def test_the_jackknife_of_single_precision_losses_is_worked_out_in_double():
     assert _numbers(found) == pytest.approx(_numbers(wide), rel=1e-12)
 
 
-@pytest.mark.parametrize("argument", ["clusters", "strata"])
-def test_missing_labels_are_one_label_however_they_are_written(argument):
+def test_missing_strata_are_one_stratum_however_they_are_written():
     pandas = pytest.importorskip("pandas")
     loss, confidence = sample(40)
     words = ["x", "a", "b", "a"] * 10
     missing = [None, "a", "b", "a"] * 10
-    found = _numbers(interval("aurc", loss, confidence, **{argument: words}))
+    found = _numbers(interval("aurc", loss, confidence, strata=words))
     column = pandas.Series(missing)
     for labels in (missing, column, column.astype("category"), column.astype("string")):
-        assert _numbers(interval("aurc", loss, confidence, **{argument: labels})) == pytest.approx(found)
-    if argument == "clusters":
-        table = abstain.evaluate(loss=loss, confidence=confidence, clusters=missing, metrics="aurc")
-        assert _numbers(table.entries[0]) == pytest.approx(found)
+        assert _numbers(interval("aurc", loss, confidence, strata=labels)) == pytest.approx(found)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, "", " "])
+def test_missing_clusters_are_refused_and_not_taken_for_one(missing):
+    loss, confidence = sample(40)
+    known = [1.0, 2.0, 3.0] if isinstance(missing, float) else ["a", "b", "c"]
+    as_list = [missing, *known] * 10
+    as_array = np.array(as_list)
+    two_kinds = [list(range(40)), as_list]
+    problem = "for 10 of 40. Give each of these a name of its own"
+    for clusters in (as_list, as_array, two_kinds):
+        with pytest.raises(InputError, match=f"interval: `clusters` .* {problem}"):
+            interval("aurc", loss, confidence, clusters=clusters)
+        with pytest.raises(InputError, match=f"evaluate: `clusters` .* {problem}"):
+            abstain.evaluate(loss=loss, confidence=confidence, clusters=clusters)
+    with pytest.raises(InputError, match=f"select_threshold: `clusters` .* {problem}"):
+        abstain.select_threshold(loss, confidence, risk=0.5, clusters=as_list)
 
 
 # the scale of weights -----------------------------------------------------------------------------------

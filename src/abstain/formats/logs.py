@@ -15,7 +15,7 @@ import numpy as np
 from abstain._check import check_choice
 from abstain._tables import Printable
 from abstain.errors import InputError
-from abstain.formats.columns import Column, TextValues, Values, as_texts
+from abstain.formats.columns import Column, TextValues, Values, as_texts, has_value
 from abstain.formats.safety import display_name, file_error
 from abstain.metrics.answer_metrics import GradedAnswers
 
@@ -290,11 +290,16 @@ class Log(Printable):
     def find_clusters(self) -> np.ndarray | None:
         """Return the cluster of each row: its question (with its task), where some question was asked more than once.
 
-        Otherwise the clusters of the file, or None where it has none.
+        Otherwise the clusters of the file, or None where it has none. A row that does not name its question is a
+        cluster of its own.
         """
         if self.question is None:
             return self.clusters
-        names = as_texts(self.question).tolist()
+        is_named = has_value(self.question)
+        names = [
+            name if is_named[row] else f"(row {row + 1})"
+            for row, name in enumerate(as_texts(self.question).tolist())
+        ]
         if self.task is not None:
             names = [f"{task}: {name}" for task, name in zip(as_texts(self.task).tolist(), names)]
         return np.array(names, dtype=object) if len(set(names)) < self.n else self.clusters

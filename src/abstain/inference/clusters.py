@@ -52,10 +52,10 @@ def cluster_codes(function: str, clusters: ArrayLike | None, n: int) -> np.ndarr
 
     The result has shape (n,), or (n, 2) for two kinds of clusters that cross. Where every cluster of one kind lies
     inside a cluster of the other, the larger clusters alone say which samples are dependent: they are returned as one
-    kind. `clusters` is a vector of labels, or two of them (a list, or two columns). Missing labels (None, NaN) are one
-    cluster.
+    kind. `clusters` is a vector of labels, or two of them (a list, or two columns).
 
-    Raises ShapeError, in the name of `function`, unless there is one label (or one of each kind) per sample.
+    Raises ShapeError, in the name of `function`, unless there is one label (or one of each kind) per sample, and
+    InputError for a missing one (None, NaN, an empty text).
     """
     columns = cluster_columns(function, clusters, n)
     if columns is None:

@@ -319,7 +319,8 @@ def group_codes(
     """The distinct labels in order, and for each sample the index of its label among them.
 
     Labels may be of any kind: numbers, strings, a pandas column or categorical. Missing ones, however written
-    (None, NaN, NaT, pandas.NA), are one group, named None and listed last.
+    (None, NaN, NaT, pandas.NA), are one group, named None and listed last. Missing clusters are refused: samples of
+    unknown clusters are not one cluster.
 
     Parameters
     ----------
@@ -336,7 +337,7 @@ def group_codes(
     ------
     ShapeError, InputError
         Where there is not one label per sample, no sample at all, a label that is itself a list or an array, or
-        where `argument` is "clusters" and there are two kinds of them.
+        where `argument` is "clusters" and there are two kinds of them, or one is missing or an empty text.
     """
     label_values = label_array(groups)
     expected_shape = None if shape is None else tuple(shape)
@@ -359,7 +360,18 @@ def group_codes(
         return CodedLabels(labels, codes)
     if label_values.dtype != object:
         distinct, codes = np.unique(label_values, return_inverse=True)  # NaN and NaT come last, once
-        return CodedLabels([None if _is_missing(label) else label.item() for label in distinct], codes)
+        coded_labels = CodedLabels(
+            [None if _is_missing(label) else label.item() for label in distinct], codes
+        )
+    else:
+        coded_labels = _code_objects(name, label_values, argument)
+    if argument == "clusters":
+        _refuse_missing_clusters(name, coded_labels)
+    return coded_labels
+
+
+def _code_objects(name: str, label_values: np.ndarray, argument: str) -> CodedLabels:
+    """`group_codes` of an array of objects; `name` and `argument` are for messages."""
     first_seen: dict[Any, int] = {}  # by label, in the order of the samples
     first_codes = np.empty(len(label_values), np.intp)
     try:
@@ -378,6 +390,22 @@ def group_codes(
     sorted_code = np.empty(len(labels), np.intp)
     sorted_code[[first_seen[label] for label in labels]] = np.arange(len(labels))
     return CodedLabels(labels, sorted_code[first_codes])
+
+
+def _refuse_missing_clusters(name: str, clusters: CodedLabels) -> None:
+    """Raise InputError where samples have no cluster: None, NaN or an empty text. `name` begins the message."""
+    missing_codes = [
+        code
+        for code, label in enumerate(clusters.labels)
+        if label is None or (isinstance(label, str) and not label.strip())
+    ]
+    if missing_codes:
+        count = int(np.isin(clusters.codes, missing_codes).sum())
+        raise InputError(
+            f"{name}: `clusters` must name a cluster for every sample, got none (None, NaN or an empty text) for "
+            f"{count:,} of {len(clusters.codes):,}. Give each of these a name of its own if it is independent, or "
+            f"leave them out."
+        )
 
 
 def rows_of_groups(codes: np.ndarray, group_count: int) -> list[np.ndarray]:
