@@ -237,7 +237,7 @@ def test_cascade_compare_and_report_rank_by_it(run):
         (
             ("improve", "fit.csv", "-c", "confidence=token,stated", "-c", "features=length,correct"),
             "column `correct` says which answers are right, so nothing can be learned from it: leave it out of "
-            "-c features.",
+            "-c features, or rename it if new rows have it too.",
         ),
         (
             ("compare", "fit.csv", "fresh.csv", "--confidence", "confidence.json", "--engine", "files"),

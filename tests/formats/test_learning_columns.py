@@ -80,3 +80,51 @@ def test_a_matrix_is_no_feature(tmp_path):
     np.savez(path, logits=np.eye(2), labels=np.array([0, 1]), hidden=np.eye(2))
     with pytest.raises(DataError, match="`hidden` must hold one number per row"):
         read_predictions(path, columns={"features": "hidden"})
+
+
+@pytest.mark.parametrize(
+    ("columns", "refused"),
+    [
+        ({"categories": "prediction,ground_truth"}, "ground_truth"),  # correct is read from another column
+        ({"features": "loss"}, "loss"),
+        ({"confidence": "p,is_correct"}, "is_correct"),
+        ({"correct": "grade", "categories": "grade"}, "grade"),  # by its role
+        ({"labels": "gold", "categories": "gold"}, "gold"),
+        ({"categories": "error"}, ""),  # text of calls that failed
+        ({"labels": "gold", "prediction": "ground_truth", "categories": "ground_truth"}, ""),  # by its role
+        ({"categories": "prediction"}, ""),
+    ],
+)
+def test_what_says_which_answers_are_right_is_no_input(tmp_path, columns, refused):
+    columns = {"confidence": "p", **columns}
+    if "labels" not in columns:
+        columns = {"correct": "is_correct", **columns}
+    cells = {
+        "is_correct": "10",
+        "grade": "10",
+        "ground_truth": "ab",
+        "gold": "ab",
+        "prediction": "aa",
+        "loss": "01",
+        "error": ["timeout", ""],
+        "p": ["0.9", "0.4"],
+    }
+    names = sorted({name for stated in columns.values() for name in stated.split(",")})
+    lines = [",".join(names), *(",".join(cells[name][row] for name in names) for row in (0, 1))]
+    path = tmp_path / "answers.csv"
+    path.write_text("\n".join(lines))
+    if refused:
+        with pytest.raises(DataError, match=f"`{refused}` says which answers are right"):
+            read_predictions(path, columns=columns, purpose="learning")
+    else:
+        assert read_predictions(path, columns=columns, purpose="learning").n == 2
+
+
+def test_inputs_of_a_finished_confidence_may_be_called_like_the_truth(tmp_path):
+    path = tmp_path / "answers.csv"
+    path.write_text("is_correct,target,p\n1,a,0.9\n0,b,0.4\n")
+    columns = {"correct": "is_correct", "confidence": "p", "categories": "target"}
+    assert read_predictions(path, columns=columns).learning_inputs()["categories"]["target"].tolist() == [
+        "a",
+        "b",
+    ]

@@ -17,21 +17,41 @@ LENGTH_OF = "length of "
 """How the name of a feature begins that is the length of a text; the name of its column follows."""
 
 
-def refuse_truth_as_input(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> None:
-    """Raise DataError where the only columns that say which answers are right are named as features or categories.
+def refuse_truth_as_input(
+    source: OpenedTable, roles: Mapping[str, RoleColumns], *, is_learning: bool
+) -> None:
+    """Raise DataError where an input of a confidence that is learned says which answers are right.
 
-    The names of columns tell (`truth_role_of`). `roles` maps each role ("labels", "confidence", ...) to its columns.
-    `source` is the opened file.
+    Inputs are confidences, features and categories. A column says which answers are right if it has such a role, or a
+    name that states one (`truth_role_of`) and no role but that of an input. Text in a column of errors does not: most
+    often it is of calls that failed. Where nothing is learned (`is_learning` is False), only features and categories of
+    a file without any other such column are refused. `roles` maps each role ("labels", "confidence", ...) to its
+    columns. `source` is the opened file.
     """
-    if any(role in roles for role in TRUTH_ROLES):
+    if not is_learning and any(role in roles for role in TRUTH_ROLES):
         return
-    for role in LEARNING_ROLES:  # "features" and "categories"
+    input_roles = ("confidence", *LEARNING_ROLES) if is_learning else LEARNING_ROLES
+    truth_names = {name for role in TRUTH_ROLES for name in _names_of(roles, role)}
+    names_with_other_role = {
+        name
+        for role, columns in roles.items()
+        if role not in (*TRUTH_ROLES, *input_roles)
+        for name in columns.names
+    }
+    for role in input_roles:
         for name in _names_of(roles, role):
-            if truth_role_of(name) is not None:
+            truth_role = truth_role_of(name)
+            is_text_of_errors = (
+                truth_role == "error" and name in source.columns and source.columns[name].kind == "text"
+            )
+            is_truth_by_name = (
+                truth_role is not None and name not in names_with_other_role and not is_text_of_errors
+            )
+            if name in truth_names or is_truth_by_name:
                 raise file_error(
                     source.path,
                     f"column `{display_name(name)}` says which answers are right, so nothing can be learned from it: "
-                    f"leave it out of -c {role}.",
+                    f"leave it out of -c {role}, or rename it if new rows have it too.",
                 )
 
 
