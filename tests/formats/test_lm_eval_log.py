@@ -71,6 +71,18 @@ def test_real_numbers_and_files_of_2024(put):
     assert "hallucination" not in log.column_of_role["correct"]
 
 
+def test_a_column_of_lists_scores_no_answer(put):
+    path = put("lists.jsonl", lines([option_record(k) | {"f1": [0, 1], "metrics": ["f1"]} for k in range(6)]))
+    named = r"no answer was scored: `f1` has no number in any row \(lists, no score of an answer\)"
+    with pytest.raises(DataError, match=named):
+        read_log(path, columns={"correct": "f1"})
+    records = [option_record(k) | {"f1": [0, 1], "metrics": ["f1"]} for k in range(6)]
+    for record in records:
+        del record["acc"], record["acc_norm"]
+    with pytest.raises(DataError, match=r"`f1` \(6 empty cells\)"):
+        read_log(put("none.jsonl", lines(records)))
+
+
 def test_an_option_without_a_likelihood_takes_the_confidence_and_no_answers_away(put):
     records = [option_record(k) for k in range(6)]
     records[2]["filtered_resps"][1][0] = "-inf"

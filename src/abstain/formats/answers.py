@@ -722,8 +722,24 @@ class LoadedAnswers(LoadedColumns):
             raise UncertainError(_explain_missing_score(self.source), self.source)
         if is_log and isinstance(correct, np.ndarray):
             # The score of a harness counts even where it contradicts labels and predictions.
+            self.refuse_empty_correctness(correct)
             return self.read_correctness()
         return self.find_losses()  # raises DataError where columns contradict each other
+
+    def refuse_empty_correctness(self, correct: np.ndarray) -> None:
+        """Raise DataError where the user named a column of a log that has no number in any row, such as one of lists.
+
+        `correct` holds its numbers, NaN where there is none.
+        """
+        if "correct" not in self.stated_roles or not np.isnan(correct).all():
+            return
+        name = str(self.roles["correct"])
+        descriptions = self.source.facts.descriptions
+        content = f" ({descriptions[name]})" if name in descriptions else ""
+        raise self.error(
+            f"no answer was scored: `{display_name(name)}` has no number in any row{content}. Name another column with "
+            f"-c correct=NAME."
+        )
 
     def grade_by_words(self) -> np.ndarray:
         """Return the loss of each row from the words of the column of correctness: 0 right, 1 wrong, NaN no answer.

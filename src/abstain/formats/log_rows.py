@@ -178,6 +178,8 @@ def make_log_source(path: Path, limits: Limits, content: LogContent) -> OpenedTa
 
 def _make_column(values: list[Any]) -> Column:
     """Make a column of one value per row; None is a missing value."""
+    if all(value is None for value in values):  # such as lists, which no row keeps
+        return replace(Column.of(np.full(len(values), np.nan)), kind="empty cells")
     if all(value is None or isinstance(value, (bool, int, float)) for value in values):
         return Column.of(np.array([math.nan if value is None else float(value) for value in values]))
     return Column.of(TextValues.of("" if value is None else str(value) for value in values))
