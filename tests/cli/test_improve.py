@@ -170,6 +170,7 @@ def test_a_rule_is_for_its_confidence_and_fresh_rows(run):
     other = run("decide", "rule.json", "new.csv", "-c", "confidence=token", "-o", "other.csv")
     assert other.exit_code == 3
     assert "this rule is for the learned confidence" in other.output
+    assert other.output.endswith("Name the file of that learned confidence: --confidence FILE.\n")
     write_table(Path("later.csv"), make_rows(400, seed=5))
     checked = run("threshold", "later.csv", *COLUMNS, *learned, "--check", "rule.json")
     assert checked.exit_code == 0, checked.output
@@ -182,6 +183,22 @@ def test_learning_and_certifying_in_one_command(run):
     rule = abstain.load_rule("r.json")
     assert rule.feasible
     assert rule.cut.learned == LearnedConfidence.load("c.json").fingerprint
+    more = run("improve", "fit.csv", *COLUMNS, "--risk", "0.01", "--fit-share", "0.4")
+    assert more.exit_code == 4
+    said = " ".join(more.output.split())
+    assert "600 rows to learn, 900 others to certify" in said
+    assert "give a smaller --fit-share" in said
+
+
+def test_rows_without_an_answer_are_said_to_be_left_out(run, folder):
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(400, 3))
+    labels = np.where(rng.random(400) < 0.7, logits.argmax(axis=1), 0)
+    np.savez(folder / "three.npz", logits=logits, labels=labels, classes=np.array(["a", "b", "E"]))
+    said = " ".join(run("improve", "three.npz", "--refusals", "E").output.split())
+    refused_count = int((logits.argmax(axis=1) == 2).sum())
+    assert f"- {refused_count} rows without an answer left out" in said
+    assert f"learned from {400 - refused_count} rows" in said
 
 
 def test_cascade_compare_and_report_rank_by_it(run):
@@ -210,6 +227,7 @@ def test_cascade_compare_and_report_rank_by_it(run):
     ("arguments", "message"),
     [
         (("improve", "fit.csv", *COLUMNS, "--save-rule", "r2.json"), "--save-rule goes with --risk"),
+        (("improve", "fit.csv", *COLUMNS, "--fit-share", "0.2"), "--fit-share goes with --risk"),
         (("improve", "fit.csv", *COLUMNS, "--confidence", "confidence.json"), "this command learns one"),
         (("improve", "fit.csv", "-c", "confidence=*"), "* stands for all confidences of a log"),
         (

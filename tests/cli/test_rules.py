@@ -309,9 +309,128 @@ def test_the_decision_record_can_be_filed(run, files, tmp_path):
         assert text in page
     written = datetime.strptime(page.splitlines()[2], "Date: %Y-%m-%d %H:%M UTC").replace(tzinfo=UTC)
     assert timedelta(0) <= datetime.now(UTC) - written < timedelta(minutes=5)
+    rule_hash = hashlib.sha256((tmp_path / "rule.json").read_bytes()).hexdigest()
+    assert f"- file of this rule: rule.json, SHA-256 {rule_hash}" in page
     run("threshold", "cal.csv", "--coverage", "0.5", "--method", "empirical", "--record", "free.md")
     assert "this rule promises nothing" in (tmp_path / "free.md").read_text()
+    assert "- file of this rule: none was named; `rule.json` below" in (tmp_path / "free.md").read_text()
     assert run("threshold", "cal.csv", "--check", "rule.json", "--record", "x.md").exit_code == 2
+
+
+def write_patients(path, n, seed, *, size=4, errors=0.1, blank=0):
+    """Answers about patients of `size` images, at three sites; the first `blank` patients lack a label of an image."""
+    rng = np.random.default_rng(seed)
+    lines = ["patient,site,correct,confidence"]
+    for k in range(n):
+        g = rng.random()
+        correct = "" if k % size == 0 and k // size < blank else int(rng.random() > errors * (1 - g))
+        lines.append(f"{seed}-{k // size},{'abc'[k % 3]},{correct},{g!r}")
+    path.write_text("\n".join(lines))
+
+
+@pytest.fixture
+def patients(run, tmp_path):
+    write_patients(tmp_path / "cal.csv", 3000, 1)
+    made = run(
+        "threshold", "cal.csv", "--risk", "0.1", *PATIENT, "--save", "rule.json", "--record", "rule.md"
+    )
+    assert made.exit_code == 0
+    assert "--check rule.json --state series.json" in made.stderr
+
+
+PATIENT = ("-c", "clusters=patient")
+
+
+def test_a_rule_that_accepts_nothing_replaces_no_rule_in_use(run, patients, tmp_path):
+    before = {name: (tmp_path / name).read_bytes() for name in ("rule.json", "rule.md")}
+    refused = ("threshold", "cal.csv", "--risk", "0.0001", *PATIENT, "--record", "rule.md", "--save")
+    kept = run(*refused, "rule.json")
+    assert kept.exit_code == 4
+    assert "rule.json and rule.md are not written" in kept.stderr
+    assert "delete rule.json first" in kept.stderr
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+    assert run(*refused, "new.json").exit_code == 4
+    assert not abstain.Threshold.load(tmp_path / "new.json").feasible
+    for _ in range(2):  # nor does it keep one that accepts nothing
+        assert "wrote new.json" in run(*refused, "new.json").stderr
+    decided = run("decide", "new.json", "cal.csv", "-o", "decided.csv")
+    assert "accepted 0 of 3,000 (0.0%)" in decided.stderr
+    assert "new.json accepts nothing, whatever the data: No threshold can be certified" in decided.stderr
+
+
+def test_a_cascade_that_answers_nothing_replaces_none_in_use(run, tmp_path):
+    for name, errors in (("small", 1.5), ("large", 0.6)):
+        write(tmp_path / f"{name}.csv", 1500, 5, errors=errors)
+    costs = ("--cost", "1,10", "--person-cost", "100", "--person-error", "0", "--save", "rule.json")
+    assert run("cascade", "small.csv", "large.csv", *costs, "--risk", "0.1").exit_code == 0
+    before = (tmp_path / "rule.json").read_bytes()
+    kept = run("cascade", "small.csv", "large.csv", *costs, "--risk", "0.0001")
+    assert kept.exit_code == 4
+    assert "rule.json is not written" in kept.stderr
+    assert (tmp_path / "rule.json").read_bytes() == before
+
+
+def test_groups_that_are_named_and_not_used_are_told(run, patients, tmp_path):
+    """With their risks, and the suggested command uses them."""
+    named = ("-c", "groups=site")
+    made = run("threshold", "cal.csv", "--risk", "0.1", *PATIENT, *named)
+    told = " ".join(made.stdout.split())
+    assert "The groups are not used: one rule for all; --groups makes one for each." in told
+    columns = np.genfromtxt(tmp_path / "cal.csv", delimiter=",", skip_header=1, usecols=(2, 3))
+    correct, confidence = columns.T
+    accepted = abstain.Threshold.load(tmp_path / "rule.json").accepts(confidence)
+    in_b = np.arange(3000) % 3 == 1
+    expected = f"b {(1 - correct[accepted & in_b]).mean():.4f} of {(accepted & in_b).sum():,}"
+    assert expected in told
+    assert "groups are not used" not in run("threshold", "cal.csv", "--risk", "0.1", *PATIENT).stdout
+    write_patients(tmp_path / "later.csv", 1000, 2)
+    checked = run("threshold", "later.csv", *PATIENT, *named, "--groups", "--check", "rule.json")
+    assert "The groups are not used: rule.json has one threshold for all." in " ".join(checked.stdout.split())
+    for command in ("describe", "evaluate"):
+        result = run(command, "cal.csv", *named)
+        assert "-c groups=site --groups --risk" in result.stdout + result.stderr
+        assert "--groups" not in (plain := run(command, "cal.csv")).stdout + plain.stderr
+
+
+def test_clusters_with_rows_without_a_label_are_told(run, patients, tmp_path):
+    """They count now with the labelled rows, and labels that come later add nothing."""
+    write_patients(tmp_path / "later.csv", 1000, 2, blank=30)
+    checked = run("threshold", "later.csv", *PATIENT, "--check", "rule.json", "--json")
+    assert json.loads(checked.stdout)["n"] == 970
+    assert "30 clusters of later.csv also have rows without a label. A cluster counts once" in checked.stderr
+    write_patients(tmp_path / "whole.csv", 1000, 3)
+    assert "without a label" not in run("threshold", "whole.csv", *PATIENT, "--check", "rule.json").stderr
+
+
+@pytest.mark.parametrize("named", [PATIENT, ()])
+def test_decide_tells_of_clusters_larger_than_those_of_the_calibration(run, patients, tmp_path, named):
+    write_patients(tmp_path / "large.csv", 1000, 2, size=8)
+    decided = run("decide", "rule.json", "large.csv", *named, "-o", "decided.csv")
+    assert decided.exit_code == 0
+    assert (
+        "125 clusters in large.csv have more samples (up to 8) than the largest one in calibration (4)"
+        in (decided.stderr)
+    )
+    write_patients(tmp_path / "new.csv", 1000, 3)
+    assert "more samples" not in run("decide", "rule.json", "new.csv", *named, "-o", "decided.csv").stderr
+
+
+def test_a_record_says_what_a_cluster_is(patients, tmp_path):
+    assert (
+        "- clusters: 750, the largest of 4 samples; a cluster is a `patient`"
+        in (tmp_path / "rule.md").read_text()
+    )
+
+
+def test_the_verdict_is_printed_where_a_file_takes_the_result(run, patients, tmp_path):
+    write_patients(tmp_path / "bad.csv", 1000, 2, errors=1.5)
+    alarm = run("threshold", "bad.csv", *PATIENT, "--check", "rule.json", "-o", "out.txt")
+    assert alarm.exit_code == 5
+    assert "Check: ALARM by the risk at look 1" in alarm.stderr
+    assert "Check: ALARM" in (tmp_path / "out.txt").read_text()
+    (tmp_path / "unlabelled.csv").write_text("\n".join(["confidence", *(str(k / 500) for k in range(500))]))
+    alone = run("threshold", "unlabelled.csv", "--check", "rule.json", "-o", "out.txt")
+    assert "Check of the confidences alone: " in alone.stderr
 
 
 def test_a_record_has_the_date_of_its_decision():
@@ -415,6 +534,10 @@ def test_other_notations_of_a_risk_are_refused_with_what_to_write(run, files):
         asked = run("threshold", "cal.csv", "--risk", typed)
         assert asked.exit_code == 2
         assert f"Write {fraction} for" in asked.stderr
+    for option in ("--risk", "--delta"):
+        asked = run("improve", "cal.csv", option, "10%")
+        assert asked.exit_code == 2
+        assert f"'{option}': '10%' must be a fraction. Write 0.1 for 10%." in asked.stderr
 
 
 @pytest.mark.parametrize("kind", ["numbers", "words", "numbered from 1", "correct", "labels and predictions"])

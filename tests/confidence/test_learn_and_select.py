@@ -32,6 +32,10 @@ def test_clusters_are_never_divided_and_many_rows_mostly_certify():
     assert rule.n_fit == 2000
     assert rule.confidence.clusters == 200
     assert rule.threshold.clusters == 400
+    assert "About 2,000 to learn are enough: more improve the ranking little" in rule.advice
+    half = learn_and_select(right, signals=signals, clusters=np.arange(6000) // 10, risk=0.2, fit_share=0.5)
+    assert half.n_fit == 3000
+    assert "enough" not in half.advice
 
 
 def test_a_single_cluster_and_a_wrong_share_are_refused():

@@ -31,6 +31,10 @@ _RISK_HELP = (
     "Also choose a threshold with at most this risk: the confidence is learned on one part of the rows, and the "
     "threshold is certified on the others."
 )
+_FIT_SHARE_HELP = (
+    "With --risk: share of the rows to learn from. By default half, but not more than 2,000 rows: more improve the "
+    "ranking little, and every row that certifies makes the promise easier to prove."
+)
 
 
 # what each candidate but the baseline is, for the line below the table
@@ -55,6 +59,7 @@ _CANDIDATE_WORDS = {
 @click.option("--rng", "--seed", "rng", type=int, default=0, help="Random seed of folds and parts.")
 @opt.fraction_option("--risk", _RISK_HELP, explain_refusal=explain_wrong_risk)
 @opt.delta_option("Probability that the guarantee of --risk fails.")
+@opt.fraction_option("--fit-share", _FIT_SHARE_HELP)
 @opt.output_option("--save", kind="json", help="Save the confidence, for --confidence of other commands.")
 @opt.output_option("--save-rule", kind="json", help="With --risk: save the rule with its guarantee.")
 @opt.with_read_options
@@ -69,6 +74,7 @@ def improve(
     rng: int,
     risk: float | None,
     delta: float,
+    fit_share: float | None,
     save: str | None,
     save_rule: str | None,
 ) -> None:
@@ -90,8 +96,11 @@ def improve(
     """
     if save_rule and risk is None:
         raise click.UsageError("--save-rule goes with --risk.")
+    if fit_share is not None and risk is None:
+        raise click.UsageError("--fit-share goes with --risk.")
     with show_working(f"reading {display_name(file)}"):
-        predictions = answered_rows(read_options.read_to_learn(file))
+        all_rows = read_options.read_to_learn(file)
+        predictions = answered_rows(all_rows)
     losses = predictions.own_or_zero_one_losses()
     settings: dict[str, Any] = {"keep": keep, "folds": folds, "level": level, "rng": rng}
     settings |= {"clusters": predictions.clusters, **predictions.learning_inputs()}
@@ -103,7 +112,7 @@ def improve(
             )
         else:
             opt.note_ignored_columns(predictions, "sample_weight")
-            rule = learn_and_select(loss=losses, risk=risk, delta=delta, **settings)
+            rule = learn_and_select(loss=losses, risk=risk, delta=delta, fit_share=fit_share, **settings)
             learned = rule.confidence
     if save:
         write_file(save, learned.to_json())
@@ -112,7 +121,13 @@ def improve(
         facts.pop("score", None)
         write_file(save_rule, rule.threshold.made_from("confidence", **facts).to_json())
     quiet = repr(learned.result.aurc) if learned.result is not None else "-"
-    draw = partial(_draw, learned=learned, rule=rule, model_name=predictions.name)
+    draw = partial(
+        _draw,
+        learned=learned,
+        rule=rule,
+        model_name=predictions.name,
+        unanswered_count=all_rows.n - predictions.n,
+    )
     deliver(output, learned, quiet=quiet, draw=draw, latex=repr(learned))
     if save and output.is_screen:
         _suggest_after(
@@ -153,10 +168,17 @@ def answered_rows(predictions: Predictions) -> Predictions:
     return answered.rows(np.flatnonzero(~answered.refused))
 
 
-def _draw(console: Console, learned: LearnedConfidence, rule: LearnedRule | None, model_name: str) -> None:
+def _draw(
+    console: Console,
+    learned: LearnedConfidence,
+    rule: LearnedRule | None,
+    model_name: str,
+    unanswered_count: int,
+) -> None:
     """Print the verdict, the candidates and the contributions, then the threshold if one was chosen.
 
     `rule` is a threshold on the learned confidence, certified on rows that were not used to learn it; None without one.
+    `unanswered_count` is the number of rows without an answer, which are in neither part.
     """
     title = f"{display_name(model_name)}: a confidence learned from {count_noun(learned.n, 'row')}"
     console.print(Text(title, style="bold"))
@@ -170,10 +192,12 @@ def _draw(console: Console, learned: LearnedConfidence, rule: LearnedRule | None
     if rule is not None:
         console.print()
         console.print(Text(repr(rule.threshold)))
-        split = (
-            f"{rule.n_fit:,} rows to learn, {rule.n_certify:,} others to certify the threshold. {rule.advice}"
-        )
+        advice = rule.advice.replace("`fit_share`", "--fit-share")
+        split = f"{rule.n_fit:,} rows to learn, {rule.n_certify:,} others to certify the threshold. {advice}"
         show_notes(console, [split])
+    if unanswered_count:
+        left_out = f"{count_noun(unanswered_count, 'row')} without an answer left out"
+        show_notes(console, [f"{left_out}: a confidence is learned from answers alone."])
     candidate_names = [result.name for result in learned.candidates]
     meanings = [f"{name}: {_CANDIDATE_WORDS[name]}" for name in candidate_names if name in _CANDIDATE_WORDS]
     if meanings:  # there are candidates besides the baseline, so it must be said which one was kept

@@ -86,6 +86,10 @@ _COMMAND_WORDS = (
         "If these are logits, pass them as the first argument instead of `probs=`.",
         "If these are logits, say so: -c logits=NAME.",
     ),
+    (
+        "Pass `score=` the learned confidence whose values these are.",
+        "Name the file of that learned confidence: --confidence FILE.",
+    ),
     ("`previous` must be a check of this threshold", "the series must be one of this threshold"),
     (
         "Begin a new series: without `previous=`, or in a new file for --state.",

@@ -35,6 +35,8 @@ from abstain.errors import AbstainError
 Command = TypeVar("Command", bound=Callable[..., Any])
 Help = str | Callable[[], str]  # a text, or a function that makes it when help is printed
 _TARGETS_IN_HELP = (0.75,)  # an example of a metric that takes a number
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+_DECIMAL_COMMA = re.compile(r"(\d+),(\d+)")
 _NAMES_HELP = "Names of the models, separated by commas. By default the names of the files."
 
 
@@ -416,6 +418,35 @@ def output_option(
     return click.option(*flags, metavar="FILE", type=file_type, **settings)
 
 
+def refuse_other_notations(
+    typed: str, ctx: click.Context | None = None, param: click.Parameter | None = None
+) -> None:
+    """Raise BadParameter, with the notation to use, for a percentage such as 20% and a decimal comma such as 0,2."""
+    percentage = _PERCENT.search(typed)
+    if percentage:
+        fraction = float(percentage[1]) / 100
+        raise click.BadParameter(
+            f"{percentage[0]!r} must be a fraction. Write {fraction:g} for {percentage[0]}.", ctx, param
+        )
+    decimal_comma = _DECIMAL_COMMA.fullmatch(typed.strip())
+    if decimal_comma:
+        whole, decimals = decimal_comma.groups()
+        raise click.BadParameter(
+            f"{typed!r} must have a decimal point. Write {whole}.{decimals} for {whole},{decimals}.",
+            ctx,
+            param,
+        )
+
+
+class _Fraction(click.types.FloatParamType):
+    """A number; 20% and 0,2 are refused with what to write instead."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str):
+            refuse_other_notations(value, ctx, param)
+        return super().convert(value, param, ctx)
+
+
 def fraction_option(
     name: str,
     help: str,  # noqa: A002
@@ -437,7 +468,9 @@ def fraction_option(
             return value
         raise click.BadParameter(f"{value:g} must lie between 0 and 1.{percent_hint(value)}")
 
-    return click.option(name, type=float, callback=check, metavar="FRACTION", help=help, default=default)
+    return click.option(
+        name, type=_Fraction(), callback=check, metavar="FRACTION", help=help, default=default
+    )
 
 
 def delta_option(help: str) -> Callable[[Command], Command]:  # noqa: A002

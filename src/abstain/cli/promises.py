@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -17,8 +16,6 @@ from abstain.formats.safety import display_name, file_error
 from abstain.thresholds import JointGroupThresholds, JointThreshold
 
 _RISK = click.FloatRange(min=0)
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
-_DECIMAL_COMMA = re.compile(r"(\d+),(\d+)")
 
 
 def parse_risks(
@@ -30,7 +27,7 @@ def parse_risks(
     class. Raises BadParameter for anything else.
     """
     for typed in value:
-        _refuse_other_notations(typed, ctx, param)
+        opt.refuse_other_notations(typed, ctx, param)
     texts = [text.strip() for typed in value for text in typed.split(",")]
     if not texts:
         return None
@@ -46,24 +43,6 @@ def parse_risks(
     if "" in risks or len(risks) < 2:
         raise click.BadParameter("give one number, or NAME=NUMBER for at least two promises.", ctx, param)
     return risks
-
-
-def _refuse_other_notations(typed: str, ctx: click.Context, param: click.Parameter) -> None:
-    """Raise BadParameter, with the notation to use, for a percentage such as 20% and a decimal comma such as 0,2."""
-    percentage = _PERCENT.search(typed)
-    if percentage:
-        fraction = float(percentage[1]) / 100
-        raise click.BadParameter(
-            f"{percentage[0]!r} must be a fraction. Write {fraction:g} for {percentage[0]}.", ctx, param
-        )
-    decimal_comma = _DECIMAL_COMMA.fullmatch(typed.strip())
-    if decimal_comma:
-        whole, decimals = decimal_comma.groups()
-        raise click.BadParameter(
-            f"{typed!r} must have a decimal point. Write {whole}.{decimals} for {whole},{decimals}.",
-            ctx,
-            param,
-        )
 
 
 class PromiseColumns(NamedTuple):

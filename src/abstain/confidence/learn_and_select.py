@@ -191,7 +191,12 @@ def learn_and_select(
         threshold=threshold,
         n_fit=n_fit,
         n_certify=n - n_fit,
-        advice=_advise(n_fit, n - n_fit, threshold.feasible),
+        advice=_advise(
+            n_fit,
+            n - n_fit,
+            feasible=threshold.feasible,
+            is_limited=fit_share is None and share < 0.5,
+        ),
     )
 
 
@@ -225,10 +230,18 @@ def _take(value: Any, mask: np.ndarray) -> Any:
     return np.asarray(to_host(value))[mask]
 
 
-def _advise(n_fit: int, n_certify: int, feasible: bool) -> str:
-    """How else the rows could be split, in one sentence."""
+def _advise(n_fit: int, n_certify: int, *, feasible: bool, is_limited: bool) -> str:
+    """How else the rows could be split, in one sentence.
+
+    `is_limited` says that fewer than half of the rows were fitted on because 2,000 are enough.
+    """
     if not feasible:
         return "Nothing was certified: label more rows, or give a smaller `fit_share` to certify on more of them."
+    if is_limited:
+        return (
+            f"About {_ENOUGH_TO_FIT:,} to learn are enough: more improve the ranking little, and every row that "
+            f"certifies makes the promise easier to prove. A larger `fit_share` learns from more."
+        )
     if n_fit < _ENOUGH_TO_FIT and n_certify > 2 * n_fit:
         return "A larger `fit_share` would improve the ranking."
     return "The split is a compromise: more rows to fit rank better, more to certify prove a larger coverage."
