@@ -306,3 +306,19 @@ def test_rows_without_a_cluster_are_refused(tmp_path, first_line, clusters):
         DataError, match=r"2 rows have nothing in `.*patient`, the clusters, first row 3\. Give each"
     ):
         read_predictions(tmp_path / "t.csv", columns={"clusters": clusters})
+
+
+@pytest.mark.parametrize("ending", ["json", "npz"])
+def test_confidences_and_weights_of_true_and_false_are_numbers(tmp_path, ending):
+    rows = [{"correct": k % 3, "confidence": k % 2 == 0, "weight": True} for k in (0, 1, 3, 4)]
+    path = tmp_path / f"t.{ending}"
+    if ending == "json":
+        path.write_text(json.dumps(rows))
+    else:
+        np.savez(path, **{name: np.array([row[name] for row in rows]) for name in rows[0]})
+    read = read_predictions(path)
+    assert (read.confidence.dtype, read.confidence.tolist()) == (np.float64, [1, 0, 0, 1])
+    assert read.sample_weight.dtype == np.float64
+    page = tmp_path / "page.html"
+    made = CliRunner().invoke(cli, ["report", str(path), "-o", str(page)])
+    assert made.exit_code == 0, made.output

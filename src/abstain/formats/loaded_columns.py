@@ -465,9 +465,7 @@ class LoadedColumns:
             return NamedLosses(self.require_truth_values("error"), name="zero_one")
         if "loss" in self.values_by_role:
             self.refuse_score_as_loss()  # by the column's name
-            loss = self.require_numbers("loss")
-            is_true_or_false = loss.dtype.kind == "b"  # true becomes a loss of 1
-            return NamedLosses(loss.astype(np.float64) if is_true_or_false else loss, name="loss")
+            return NamedLosses(self.require_numbers("loss"), name="loss")
         if labels is not None and prediction is not None:
             return NamedLosses(self.zero_one_loss(labels, prediction), name="zero_one")
         raise UncertainError(self.explain_missing(), self.source)
@@ -679,7 +677,7 @@ class LoadedColumns:
     def require_numbers(self, role: str) -> np.ndarray:
         """Return the values of a role, which must be numbers; DataError where they are text, even numbers in quotes.
 
-        `values_by_role` maps roles ("labels", ...) to loaded columns.
+        True and false are 1 and 0. `values_by_role` maps roles ("labels", ...) to loaded columns.
         """
         values = self.values_by_role[role]
         if isinstance(values, TextValues):
@@ -696,7 +694,7 @@ class LoadedColumns:
                         f"the {role} must be numbers, got text such as {display_name(text)!r}. {HOW_TO_WRITE_NUMBERS}"
                     )
             raise self.error(f"the {role} must be numbers, got numbers in quotes. Remove the quotes.")
-        return values
+        return values.astype(np.float64) if values.dtype.kind == "b" else values
 
     def require_truth_values(self, role: str) -> np.ndarray:
         """Return 1 for true and 0 for false in each row as float64; NaN for an empty cell.
