@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+from abstain.errors import DataError
 from abstain.formats import UncertainError, read_log, read_predictions
 
 
@@ -88,3 +89,12 @@ def test_blanks_around_labels_and_predictions_make_no_difference(tmp_path, endin
 def test_blanks_around_the_names_of_classes_make_no_difference(tmp_path):
     np.savez(tmp_path / "p.npz", probs=np.eye(2), labels=["cat ", "dog"], classes=["cat", "dog\n"])
     assert read_predictions(tmp_path / "p.npz").labels.tolist() == [0, 1]
+
+
+def test_a_list_in_each_row_is_no_single_value(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([{"accs": [True, False, True], "sure": 0.5}] * 4))
+    with pytest.raises(
+        DataError, match="column `accs` holds 3 values in each row, and the correct of a row is one"
+    ):
+        read_log(path, columns={"correct": "accs"})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from abstain.errors import DataError
-from abstain.formats import read_predictions
+from abstain.formats import open_source, read_predictions
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "language"))
 from written import (
@@ -61,3 +61,10 @@ def test_a_line_separator_inside_a_text_ends_no_line(put):
     ]
     content = "\n".join(json.dumps(r, ensure_ascii=False) for r in rows).encode()
     assert read_predictions(put("t.jsonl", content)).n == 2
+
+
+def test_what_is_mixed_with_text_is_named(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('[{"label": "a"}, {"label": ["b", "c"]}, {"label": 1}, {"label": 0.5}]')
+    with pytest.raises(DataError, match=r"column `label` mixes text and numbers and lists\."):
+        open_source(path).columns["label"].load()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from abstain.errors import DataError
-from abstain.formats import read_predictions
+from abstain.formats import open_source, read_predictions
 
 N, K = 40, 3
 
@@ -55,3 +55,13 @@ def test_an_archive_with_two_arrays_of_one_name(tmp_path):
         archive.writestr("confidence.npy", body.getvalue())
     with pytest.raises(DataError, match="two arrays named 'confidence'"):
         read_predictions(path)
+
+
+def test_a_zip_archive_of_other_files_is_called_one(tmp_path):
+    path = tmp_path / "outputs.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("model_outputs.json", "[]")
+    with pytest.raises(
+        DataError, match=r"is a zip archive without numpy arrays: unpack it.*`model_outputs\.json`"
+    ):
+        open_source(path)

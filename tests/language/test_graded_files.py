@@ -133,13 +133,15 @@ def test_repeated_answers_add_pass_k(tmp_path):
     [
         ("grade", "`grade` grades by words (A, B, C). Say what each means, right, wrong or unanswered"),
         ("stars", "correctness must lie between 0 (wrong) and 1 (right), got 5 in row 2. Divide a score"),
+        ("judged", "got -1 in row 3. `judged` grades by numbers (-1, 0, 1). Say what each means"),
+        ("judged-1", "got -2 in row 3. `judged` grades by numbers (-1, 0, 1). Say what each means"),
         ("late", "no answer was scored. Name another column with -c correct=NAME."),
         ("timeout", "`error` must be true or false, got 'late'. Name another column with -c correct=NAME."),
     ],
 )
 def test_a_column_that_cannot_say_right_or_wrong_is_explained_without_a_confidence(tmp_path, column, message):
     path = tmp_path / "graded.csv"
-    path.write_text("grade,stars,late,timeout\nA,4,,\nB,5,,late\nC,3,,\n")
+    path.write_text("grade,stars,judged,late,timeout\nA,4,1,,\nB,5,0,,late\nC,3,-1,,\n")
     for command in ("evaluate",) if column == "late" else ("evaluate", "describe"):
         role = "error" if column == "timeout" else "correct"
         result = CliRunner().invoke(cli, [command, str(path), "-c", f"{role}={column}"])
@@ -190,3 +192,27 @@ def test_an_empty_grade_is_no_verdict_unless_the_user_says_what_it_means(tmp_pat
     )
     assert (told["n"], told["entries"][0]["estimate"]) == (7, pytest.approx(3 / 7))
     assert any("2 of 7 questions (28.6%) have no answer" in note for note in told["notes"])
+
+
+def test_numbers_of_other_rows_than_those_of_the_ranking_say_so(tmp_path):
+    """Two attempts at each question, of which one has no confidence."""
+    path = tmp_path / "attempts.csv"
+    rows = [f"q{k % 60},{k // 60},{k % 4 > 0:d},{'' if k % 3 == 0 else k / 120}" for k in range(120)]
+    path.write_text("\n".join(["question_id,trial,correct,confidence", *rows]) + "\n")
+    told = json.loads(run("evaluate", path, "--json"))
+    listed = "accuracy, right at least once in 2 attempts, right every time of 2 attempts"
+    assert f"On all 120 answers, not on the 80 of the ranking: {listed}." in told["notes"]
+    assert any(note.startswith("all 120 answers: right 75.0%") for note in told["notes"])
+    assert not any(
+        "all 120 answers" in note
+        for note in json.loads(run("evaluate", path, "--missing", "last", "--json"))["notes"]
+    )
+
+
+def test_answers_of_several_models_are_no_attempts_of_one(tmp_path):
+    path = tmp_path / "models.csv"
+    rows = [f"m{k // 60},q{k % 60},{k % 4 > 0:d},{k / 120}" for k in range(120)]
+    path.write_text("\n".join(["model,question_id,correct,confidence", *rows]) + "\n")
+    assert "attempts" not in run("evaluate", path)
+    path.write_text(path.read_text().replace("model,", "seed,"))
+    assert "attempts" in run("evaluate", path)

@@ -14,7 +14,7 @@ import numpy as np
 from abstain.errors import AbstainError
 from abstain.formats import OpenedTable, TextValues
 from abstain.formats.columns import has_value
-from abstain.formats.loaded_columns import TRUTH_WORDS, explain_grades
+from abstain.formats.loaded_columns import MAX_GRADES, TRUTH_WORDS, explain_grades
 from abstain.formats.safety import count_noun, display_name
 
 _MAX_ATTEMPTS = 12  # combinations of columns that are tried for a table without known columns
@@ -51,7 +51,6 @@ _MIN_LARGE_COUNT = 100  # a number of right answers like this is no number of at
 _LISTED_SUMMARY_NAMES = 4
 _PLAIN_GRADE_WORDS = ("grade", "verdict", "judgement", "judgment")
 _GRADE_WORDS = (*_PLAIN_GRADE_WORDS, "label")
-_MAX_GRADES = 6  # different words in a column of grades
 _MAX_GRADE_LENGTH = 20  # characters of one of them
 
 
@@ -109,9 +108,14 @@ class GuessedColumns:
         return [columns for _, _, columns in ranked[:_MAX_ATTEMPTS]]
 
     def explain_grades(self) -> str:
-        """Return the sentence that asks what the words of a column of grades mean; "" where there is none."""
+        """Return the sentence that asks what the words or numbers of a column of grades mean; "" without such a one."""
         column = self._find_grades()
-        return explain_grades(column, self._values[column].distinct_texts) if column else ""
+        if not column:
+            return ""
+        values = self._values[column]
+        if isinstance(values, TextValues):
+            return explain_grades(column, values.distinct_texts)
+        return explain_grades(column, [f"{number:g}" for number in np.unique(values[~np.isnan(values)])])
 
     def explain_unequal_answers(self) -> str:
         """Return the sentence on right and given answers that are never equal; "" if there is another way to read."""
@@ -262,8 +266,9 @@ class GuessedColumns:
     def _find_grades(self) -> str:
         """Return the column of few short words whose name is that of grades; "" where there is none.
 
-        A column called `label` is one only beside others with the right and the given answers, and if no given answer
-        is one of its words: otherwise it holds right answers itself.
+        So is a column of few whole numbers, some of them negative, whose name says right or wrong. A column called
+        `label` is one only beside others with the right and the given answers, and if no given answer is one of its
+        words: otherwise it holds right answers itself.
         """
         for name in _find_named(self._names, _GRADE_WORDS):
             values = self._values[name]
@@ -271,7 +276,7 @@ class GuessedColumns:
                 {text for text in values.distinct_texts if text} if isinstance(values, TextValues) else set()
             )
             is_word_like = all(len(word) <= _MAX_GRADE_LENGTH and not _is_a_number(word) for word in words)
-            if not 1 < len(words) <= _MAX_GRADES or not is_word_like or _holds_truth_values(values):
+            if not 1 < len(words) <= MAX_GRADES or not is_word_like or _holds_truth_values(values):
                 continue
             if _find_named([name], _PLAIN_GRADE_WORDS):
                 return name
@@ -281,7 +286,16 @@ class GuessedColumns:
             has_right_answers = bool(_find_named(further_columns, _LABEL_WORDS))
             if predictions and has_right_answers and words.isdisjoint(given_answers):
                 return name
-        return ""
+        return next(filter(self._holds_signed_grades, self._names), "")
+
+    def _holds_signed_grades(self, name: str) -> bool:
+        """Return whether a column whose name says right or wrong holds few whole numbers, some of them negative."""
+        values = self._values[name]
+        if isinstance(values, TextValues) or not _says_verdict(name) or _says_something_else(name):
+            return False
+        numbers = np.unique(values[~np.isnan(values)])
+        is_whole = bool((numbers == np.floor(numbers)).all())
+        return is_whole and 1 < len(numbers) <= MAX_GRADES and numbers[0] < 0
 
     def _find_confidences(self, table: str, verdict: dict[str, str]) -> list[dict[str, str]]:
         """Return choices of a confidence or an uncertainty among the columns of one table, the confidences first.

@@ -27,6 +27,17 @@ from abstain.formats.roles import (
 from abstain.formats.safety import display_name, file_error
 
 _MAX_PREVIEWED_COLUMNS = 20
+# Roles whose column holds one value per row; a list of attempts, for example, is none.
+_ROLES_WITH_ONE_VALUE = (
+    "correct",
+    "loss",
+    "error",
+    "prediction",
+    "confidence",
+    "abstained",
+    "sample_weight",
+    "cost",
+)
 
 
 @dataclass(frozen=True)
@@ -387,12 +398,16 @@ class OpenedTable:
 
         Texts come without blanks and line ends around them, so that these make no difference in any format.
         `role` is for messages. Two columns of clusters may hold words or numbers, and the matrix then holds objects.
-        DataError where one of several columns of another role holds no numbers, or where their lengths differ.
+        DataError where one of several columns of another role holds no numbers, where their lengths differ, or where a
+        column that needs one value per row holds several.
         """
         parts = [self.columns[name].load() for name in role_columns.names]
         parts = [part.stripped() if isinstance(part, TextValues) else part for part in parts]
         if len(parts) == 1:
-            return parts[0]
+            values = parts[0]
+            if role in _ROLES_WITH_ONE_VALUE and not isinstance(values, TextValues):
+                self._refuse_several_values(role, role_columns.names[0], values)
+            return values
         if role == "clusters":  # words or numbers; only their equality counts
             parts = [np.asarray(as_array(part), dtype=object).reshape(-1) for part in parts]
         for name, part in zip(role_columns.names, parts):
@@ -403,6 +418,16 @@ class OpenedTable:
         if len({len(part) for part in parts}) > 1:
             raise file_error(self.path, f"the columns of the {role} must have one length.")
         return np.stack(parts, axis=1)  # type: ignore[arg-type]
+
+    def _refuse_several_values(self, role: str, name: str, values: np.ndarray) -> None:
+        """Raise DataError where a column of numbers holds several in each row."""
+        value_count = values[0].size if values.ndim > 1 and len(values) else 1
+        if value_count > 1:
+            raise file_error(
+                self.path,
+                f"column `{display_name(name)}` holds {value_count:,} values in each row, and the {role} of a row is "
+                f"one value. Write a row for each of them, with a column that names the question.",
+            )
 
     def list_columns(self, max_columns: int = 8) -> str:
         """Return its first columns in words, for messages."""

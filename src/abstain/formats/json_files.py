@@ -27,6 +27,7 @@ from abstain.formats.safety import (
 )
 
 _MAX_DIMENSIONS = 4
+_KIND_WORDS = {int: "numbers", float: "numbers", bool: "true or false", list: "lists", dict: "objects"}
 
 
 def parse_json(text: str) -> Any:
@@ -167,7 +168,8 @@ def _convert_list(path: Path, name: str, values: list[Any]) -> Values:
     types = {type(value) for value in values}
     if str in types:
         if not types <= {str, type(None)}:
-            raise file_error(path, f"column {name} mixes text and numbers.")
+            others = dict.fromkeys(word for kind, word in _KIND_WORDS.items() if kind in types)
+            raise file_error(path, f"column {name} mixes text and {' and '.join(others)}.")
         return TextValues.of("" if value is None else value for value in values)
     if types == {bool}:
         return np.array(values, dtype=bool)

@@ -15,7 +15,14 @@ from abstain._check import rows_sum_to_one, sum_tolerance
 from abstain._roles import COLUMN_NAMES, normalise_name
 from abstain._tables import is_number
 from abstain.errors import AbstainWarning, DataError
-from abstain.formats.columns import OpenedTable, TextValues, UncertainError, Values, has_value
+from abstain.formats.columns import (
+    OpenedTable,
+    TextValues,
+    UncertainError,
+    Values,
+    has_value,
+    split_computed_name,
+)
 from abstain.formats.roles import RoleColumns
 from abstain.formats.safety import MAX_LISTED_NAMES, count_noun, display_name, file_error, has_or_have
 
@@ -52,6 +59,8 @@ _LOSS_WORDS = {
 _MIN_ROWS_TO_JUDGE_PROBABILITY = 8
 # So many right answers and no wrong one: perhaps the labels are a copy of the predictions.
 _MIN_ROWS_TO_DOUBT_LABELS = 50
+MAX_GRADES = 6
+"""Different words or numbers of a column that are asked about as grades."""
 _MAX_ROUNDING = 0.1  # sums of probabilities that are further from one are not explained by rounding
 _CALLER_OF_READ_PREDICTIONS = 6  # frames up from where a column of one class is loaded, for warnings
 _MAX_ROWS_TO_FIND_DECIMALS = 10_000  # looked at to see to how many decimals probabilities are rounded
@@ -73,11 +82,12 @@ class BlankOutcomesError(DataError):
 
 
 def explain_grades(column: str, words: Iterable[str]) -> str:
-    """Return a sentence that asks what the words of a column of grades mean, with the options that say it."""
+    """Return a sentence that asks what the words or numbers of a column of grades mean, with the options to say it."""
     listed = sorted(set(words) - {""})[:MAX_LISTED_NAMES]
     grades = ",".join(f"{display_name(word)}=MEANING" for word in listed)
+    kind = "numbers" if all(map(is_number, listed)) else "words"
     return (
-        f"`{display_name(column)}` grades by words ({', '.join(map(display_name, listed))}). Say what each means, "
+        f"`{display_name(column)}` grades by {kind} ({', '.join(map(display_name, listed))}). Say what each means, "
         f"right, wrong or unanswered: -c correct={shlex.quote(display_name(column))} --grades {shlex.quote(grades)}"
     )
 
@@ -484,11 +494,32 @@ class LoadedColumns:
         scored_loss = loss[~np.isnan(loss)]
         if scored_loss.size and not (scored_loss.min() >= 0 and scored_loss.max() <= 1):
             farthest_row = int(np.nanargmax(np.abs(loss - 0.5)))  # outside of 0 to 1; the message shows it
+            remedy = self._explain_grades_by_numbers(1 - scored_loss) or (
+                "Divide a score by its maximum (-c correct=NAME/10), or name another column."
+            )
             raise self.error(
                 f"correctness must lie between 0 (wrong) and 1 (right), got {1 - loss[farthest_row]:g} in row "
-                f"{farthest_row + 1:,}. Divide a score by its maximum (-c correct=NAME/10), or name another column."
+                f"{farthest_row + 1:,}. {remedy}"
             )
         return NamedLosses(loss, name="partial_credit" if self.holds_partial_credit() else "zero_one")
+
+    def _explain_grades_by_numbers(self, correctness: np.ndarray) -> str:
+        """Return the sentence that asks what each number of the column of correctness means.
+
+        That is where some are below 0, so that no maximum makes them shares: -1, 0 and 1, or preferences 0, 1 and 2
+        less 1. "" where none is negative, or where they are many. `correctness` holds the numbers without gaps.
+        """
+        if correctness.min() >= 0:
+            return ""
+        name = self.roles["correct"].names[0]
+        computed = split_computed_name(name)  # `preference-1`; None for a plain name
+        if computed is not None and computed.operation == "-":
+            name = computed.column
+            correctness = correctness + computed.number
+        numbers = np.unique(correctness)
+        return (
+            explain_grades(name, [f"{number:g}" for number in numbers]) if len(numbers) <= MAX_GRADES else ""
+        )
 
     def holds_partial_credit(self) -> bool:
         """Return whether the column of correctness holds numbers other than 0 and 1."""

@@ -151,6 +151,13 @@ def open_npz(path: Path, limits: Limits) -> OpenedTable:
         total_bytes = 0
         members = archive.infolist()
         limits.check_columns(path, len(members))
+        other_names = [member.filename for member in members if not member.filename.endswith(".npy")]
+        if members and len(other_names) == len(members):
+            raise file_error(
+                path,
+                f"is a zip archive without numpy arrays: unpack it, and name the file in it, such as "
+                f"`{display_name(other_names[0])}`.",
+            )
         for member in members:
             name = member.filename.removesuffix(".npy")
             if name in columns:
