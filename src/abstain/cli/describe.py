@@ -421,7 +421,10 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
         )
     except InputError:  # one question has no interval
         return []
-    notes = [f"{three_way}."]  # its text is the three shares and the score at this price, with intervals
+    # answers that are left out of the ranking count in the shares
+    has_left_out = learned is None and log.rules.missing != "last" and log.share_without_confidence > 0
+    counted_rows = f"all {int(rows.sum()):,} answers: " if has_left_out else ""
+    notes = [f"{counted_rows}{three_way}."]  # its text is the three shares and the score at this price, with intervals
     # `log.unanswered` is the share of questions without an answer
     if log.has_confidence and log.unanswered and log.answered[rows].any():
         notes.append(_describe_areas_by_opposite_rule(log, level, learned))

@@ -33,6 +33,7 @@ from abstain.formats.loaded_columns import (
     is_missing_mark,
     numbers_with_missing_marks_or_none,
 )
+from abstain.formats.log_folders import find_model_column
 from abstain.formats.log_rows import LETTERS_SUFFIX, agreement
 from abstain.formats.logs import LOSS_OF_GRADE, MIN_ROWS_TO_JUDGE_SCALE, SCALES, Log, Rules, find_fractions
 from abstain.formats.roles import RoleColumns
@@ -338,7 +339,31 @@ def make_log(
     log = answers.make_log({name: confidence_columns.get(name) for name in confidence_names})
     for columns in learning_columns.values():
         answers.check_lengths(log.n, columns)
-    return replace(log, column_of_role=log.column_of_role | columns_used, ids=ids, **learning_columns)
+    return replace(
+        log,
+        column_of_role=log.column_of_role | columns_used,
+        ids=ids,
+        model_count=count_models(source, roles, selected_rows).count,
+        **learning_columns,
+    )
+
+
+class ModelCount(NamedTuple):
+    """How many models the rows of a file are of."""
+
+    count: int  # 1 where no column says it
+    column: str  # which names the model of each row; "" where there is none
+
+
+def count_models(
+    source: OpenedTable, roles: Mapping[str, RoleColumns], row_mask: np.ndarray | None
+) -> ModelCount:
+    """Count the models of the selected rows (None: all) by a column that names them and has no other role."""
+    name = find_model_column(source)  # "" where there is none
+    if not name or any(name in columns.names for columns in roles.values()):
+        return ModelCount(count=1, column="")
+    texts = source.columns[name].as_texts()
+    return ModelCount(count=len(np.unique(texts if row_mask is None else texts[row_mask])), column=name)
 
 
 def _load_replies(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) -> Values | None:

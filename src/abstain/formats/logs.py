@@ -179,6 +179,8 @@ class Log(Printable):
         How unanswered questions and missing confidences are counted.
     absent : tuple of str
         Confidences that the user named and that no answer has.
+    model_count : int
+        How many models gave the answers, by a column of the file; 1 where none says it.
     column_of_role : dict
         Role -> the column that was taken for it, in words: its name, several names, or a name with an explanation in
         brackets.
@@ -217,6 +219,7 @@ class Log(Printable):
     ids: Column | None = None
     rules: Rules = field(default_factory=lambda: Rules().settled())
     absent: tuple[str, ...] = ()
+    model_count: int = 1
     column_of_role: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -18,6 +18,7 @@ from abstain._roles import role_of
 from abstain.errors import AbstainWarning, DataError
 from abstain.formats.answers import (
     add_repeats,
+    count_models,
     find_refusals,
     is_log,
     keep_stated_verdict,
@@ -38,7 +39,6 @@ from abstain.formats.columns import (
 from abstain.formats.file_names import model_name
 from abstain.formats.learning_columns import LEARNING_ROLES, load_learning_columns, refuse_truth_as_input
 from abstain.formats.loaded_columns import LoadedColumns
-from abstain.formats.log_folders import find_model_column
 from abstain.formats.logs import Log, Rules, make_distinct
 from abstain.formats.predictions import Predictions
 from abstain.formats.readers import open_source
@@ -292,15 +292,10 @@ def _note_several_models(source: OpenedTable, roles: Mapping[str, RoleColumns], 
 
     `roles` maps each role to its columns, and `rules.only` (column name -> value) selects the rows.
     """
-    name = find_model_column(source)  # "" where there is none
-    if not name or any(name in columns.names for columns in roles.values()):
-        return
-    texts = source.columns[name].as_texts()
-    row_mask = select_rows(source, rules).mask  # None for all rows
-    model_count = len(np.unique(texts if row_mask is None else texts[row_mask]))
-    if model_count > 1:
+    count, name = count_models(source, roles, select_rows(source, rules).mask)
+    if count > 1:
         message = (
-            f"{display_name(source.path.name)} holds {model_count:,} models by `{display_name(name)}`, which are "
+            f"{display_name(source.path.name)} holds {count:,} models by `{display_name(name)}`, which are "
             f"measured as one: compare them with `abstain compare --by {display_name(name)}`, or read one with "
             f"--only {display_name(name)}=VALUE."
         )
