@@ -32,6 +32,7 @@ _TERMS_IN_ONE_SUM = 1 << 10  # terms in [0, 1] whose sum fits into 64 bits of un
 _NARROW = 64  # with up to this many classes, it is faster to go class by class over many samples
 _FAR = -1e4  # e^_FAR is 0 in every float, and 0 times _FAR is 0
 _THREAD_MEMORY = threading.local()
+_RESOLVED = 1e-4  # 1 - p from here on has four digits or more, even if p was a float32
 _LARGEST_DISTANCE = 1e300  # from here on, adding the logarithm of a float to a distance changes nothing
 
 
@@ -546,7 +547,22 @@ def log_complement(odds: Odds) -> Array:
     is_large = s >= 1  # there log s and log(1 + s) nearly cancel
     for_large = -xp.log1p(1 / xp.where(is_large, s, xp.ones_like(s)))
     log_s = xp.log(odds.ratio_sum) - odds.runner_up_distance
-    return xp.where(is_large, for_large, log_s - odds.minus_log_p_max)
+    from_odds = xp.where(is_large, for_large, log_s - odds.minus_log_p_max)
+    return _prefer_probabilities(odds, odds.largest_entry, from_odds)
+
+
+def _prefer_probabilities(odds: Odds, value: Array, from_odds: Array) -> Array:
+    """Logarithm of 1 - `value`: computed from `value` itself where 1 - `value` has enough digits, else `from_odds`.
+
+    `value` is the largest probability of each row as the user gave it, or the difference of the two largest ones. Rows
+    in which it is equal then have equal keys, as they should: the odds also depend on how the sum of all other
+    probabilities was rounded. For logits, and with a temperature, the odds are all there is.
+    """
+    xp = odds.xp
+    if odds.kind == "logits" or odds.temperature != 1:
+        return from_odds
+    is_resolved = 1 - value >= _RESOLVED
+    return xp.where(is_resolved, xp.log1p(-xp.where(is_resolved, value, xp.zeros_like(value))), from_odds)
 
 
 def log_margin_complement(odds: Odds) -> Array:
@@ -561,7 +577,8 @@ def log_margin_complement(odds: Odds) -> Array:
     for_small = xp.log1p(-xp.where(is_small, margin, xp.zeros_like(margin)))
     # log(s + e_2) - log(1 + s), with e_2 taken out of the first sum
     for_large = xp.log(1 + odds.ratio_sum) - odds.runner_up_distance - odds.minus_log_p_max
-    return xp.where(is_small, for_small, for_large)
+    from_odds = xp.where(is_small, for_small, for_large)
+    return _prefer_probabilities(odds, odds.largest_entry - odds.second_entry, from_odds)
 
 
 def log_entropy(odds: Odds) -> Array:
