@@ -9,6 +9,7 @@ import csv
 import html
 import importlib.util
 import io
+import math
 import re
 import sys
 import warnings
@@ -21,6 +22,8 @@ from abstain.errors import AbstainWarning, InputError, import_optional
 # at the end of a cell: * best of its row, t depends on how ties are counted
 _CELL_MARKS = re.compile(r"( [*t])*$")
 _NOT_ASCII_TEXT = re.compile(r"[^ -~]")  # everything else is printable ASCII
+_ONLY_NUMBERS = re.compile(r"[-+\d.,e\[\]() ]*\d[-+\d.,e\[\]() ]*")
+_LATEX_COMMAND = re.compile(r"\\(?:phantom\{0*\}|textless\{\}|textgreater\{\}|%)")
 _NUMBER = re.compile(r"(?<![\w.])(\d+)(\.\d+|)(?![\w.])")
 Columns = Mapping[str, Sequence[Any]]
 TextColumns = Mapping[str, Sequence[str]]
@@ -242,8 +245,9 @@ def latex_table(columns: TextColumns, caption: str = "", note: str = "") -> str:
 def _align_latex_digits(cells: Sequence[str]) -> list[str]:
     """Make LaTeX of the cells of one column; if they differ only in their numbers, decimal points are aligned.
 
-    Marks at the end of a cell (" *", " t") become superscripts; cells without one get invisible ones of the same width.
-    Cells without a number, such as a dash, are not aligned and do not prevent it.
+    Signs and ranges of numbers are those of mathematics: a minus sign, an en dash, a power of ten. Marks at the end of a
+    cell (" *", " t") become superscripts; cells without one get invisible ones of the same width. Cells without a
+    number, such as a dash, are not aligned and do not prevent it.
     """
     # the pattern finds marks at the end of a cell, or the empty text there, so that it always matches
     marks = ["".join(_CELL_MARKS.search(cell)[0].split()) for cell in cells]  # type: ignore[index]
@@ -258,7 +262,28 @@ def _align_latex_digits(cells: Sequence[str]) -> list[str]:
     widest_mark = max(marks, key=len, default="")
     blank = rf"\phantom{{\textsuperscript{{{widest_mark}}}}}" if widest_mark else ""
     superscripts = [rf"\textsuperscript{{{mark}}}" if mark else blank for mark in marks]
-    return [text + superscript for text, superscript in zip(texts, superscripts)]
+    return [_set_signs(text) + superscript for text, superscript in zip(texts, superscripts)]
+
+
+def _set_signs(text: str) -> str:
+    """Replace the hyphens of numbers in LaTeX: by minus signs, en dashes in ranges, and powers of ten.
+
+    Only where the cell holds nothing but numbers, so that names keep their hyphens.
+
+    >>> _set_signs("-0.5"), _set_signs("1-2"), _set_signs("2.6e-17"), _set_signs("resnet-50")
+    ('$-$0.5', '1--2', '$2.6\\times10^{-17}$', 'resnet-50')
+    """
+    if not _ONLY_NUMBERS.fullmatch(_LATEX_COMMAND.sub("", text)):
+        return text
+    text = re.sub(r"(\d+(?:\.\d+)?)e([-+])0*(\d+)", _power_of_ten, text)
+    text = re.sub(r"^(\d+)-(\d+)$", r"\1--\2", text)
+    return re.sub(r"(?<![\w.{^-])-(?=\d|\\phantom)", "$-$", text)
+
+
+def _power_of_ten(match: re.Match[str]) -> str:
+    """A number with an exponent, such as 2.6e-17, as LaTeX."""
+    digits, sign, exponent = match.groups()
+    return rf"${digits}\times10^{{{'-' if sign == '-' else ''}{exponent}}}$"
 
 
 def _number_widths(texts: Sequence[str]) -> list[tuple[int, int]]:
@@ -272,8 +297,9 @@ def _number_widths(texts: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _pad_numbers(text: str, widths: Sequence[tuple[int, int]]) -> str:
-    """Pad each number in a cell with invisible digits on both sides to its width.
+    """Pad each number in a cell with invisible digits on the left to its width, and a single one on the right too.
 
+    Behind one of several numbers in a cell they would be a hole before the comma or the bracket.
     `widths` has one pair for each number of the cell: characters before its decimal point, and from the point on.
     """
     remaining_widths = iter(widths)
@@ -282,7 +308,7 @@ def _pad_numbers(text: str, widths: Sequence[tuple[int, int]]) -> str:
         whole_part, decimal_part = match.groups()
         whole_width, decimal_width = next(remaining_widths)
         left = _invisible_digits(whole_width - len(whole_part))
-        right = _invisible_digits(decimal_width - len(decimal_part))
+        right = _invisible_digits(decimal_width - len(decimal_part)) if len(widths) == 1 else ""
         return left + whole_part + decimal_part + right
 
     return _NUMBER.sub(pad, text)
@@ -329,6 +355,38 @@ def format_number(value: float | None, digits: int = 4) -> str:
     if "e+" in number and abs(value) < 1e15:
         return f"{float(number):,.0f}"
     return number
+
+
+def decimals_shown(standard_error: float | None) -> int:
+    """Digits after the decimal point that show two significant digits of the error; 4 if there is no error."""
+    if not standard_error or not math.isfinite(standard_error):
+        return 4
+    return min(12, max(0, 1 - math.floor(math.log10(standard_error))))
+
+
+def format_estimate(value: float | None, standard_error: float | None) -> str:
+    """Format a number with as many digits as its error leaves meaningful; None becomes a dash.
+
+    A number that rounds to zero has no minus sign.
+
+    >>> format_estimate(0.0092134, 0.00061), format_estimate(None, None), format_estimate(-1e-17, 0.01)
+    ('0.00921', '-', '0.000')
+    """
+    if value is None:
+        return "-"
+    return f"{value:z.{decimals_shown(standard_error)}f}" if standard_error else f"{value:z.4g}"
+
+
+def format_limits(interval: Any, separator: str) -> str:
+    """Format the limits of an interval with the digits of its estimate; empty if it has none, or one is infinite.
+
+    `interval` has `low`, `high` and `standard_error`, which may be None.
+    """
+    if interval.low is None or interval.high is None or not math.isfinite(interval.high - interval.low):
+        return ""
+    # so many that two digits of the standard error can be seen; a 95% interval is about four standard errors wide
+    digits = decimals_shown(interval.standard_error or (interval.high - interval.low) / 4)
+    return f"{interval.low:.{digits}f}{separator}{interval.high:.{digits}f}"
 
 
 def p_value_text(p_value: float) -> str:

@@ -328,7 +328,7 @@ def test_models_scores_and_losses():
         (lambda m, y: compare(labels=y), "dict of models"),
         (lambda m, y: compare(m, y, probs=m), "one of them"),
         (lambda m, y: compare(probs=m), "without `labels`"),
-        (lambda m, y: compare(m, y, metric="risk_at_coverage"), "influence"),
+        (lambda m, y: compare(m, y, metric="risk_at_coverage"), "no paired test"),
         (lambda m, y: compare(m, y, metric="auroc", losses="brier"), "0/1 loss"),
         (lambda m, y: compare(m, y, level=95), "fraction"),
         (lambda m, y: compare(m, y, clusters=np.zeros(200)), "two clusters"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -194,7 +195,7 @@ def test_the_group_that_is_surely_bad_comes_first_in_every_view():
         assert view.index("small") < min(view.index(e.group) for e in order[1:24])
         assert f"38 more groups with {unlisted:,} samples are not listed" in view
         assert not any(e.group in view for e in order[24:])
-        assert order[0].shown_estimate in view
+        assert order[0].shown_estimate[:4] in view  # LaTeX has the digits that the standard error leaves
     few = evaluate(loss=loss, confidence=confidence, groups=[n[:8] for n in names], metrics=["risk"])
     assert "groups, the worst first by lower limit of risk (confidence, loss)" in repr(few)
     with pytest.raises(abstain.errors.InputError, match="groups"):
@@ -323,7 +324,15 @@ def test_unknown_places_are_refused_with_the_known_ones(table):
 
 def test_markdown_latex_and_html(table):
     assert table.to_markdown().count("| AURC") == 3  # one per loss, and the table of groups
-    assert table.to_latex().count(r"\begin{tabular}") == 3
+    latex = table.to_latex("my_net")
+    assert latex.count(r"\begin{tabular}") == 3
+    assert latex.count(r"\caption{my\_net: ") == 3
+    assert table.to_latex().count("my") == 0
+    entry = table["max_softmax", "zero_one", "aurc"]
+    decimals = 1 - math.floor(math.log10(entry.standard_error))  # two digits of the error
+    assert f" & {entry.estimate:.{decimals}f}" in latex
+    assert f" & [{entry.low:.{decimals}f}, {entry.high:.{decimals}f}]" in latex
+    assert r"\phantom{0" not in latex.partition(r"\caption{my\_net: groups")[0]
     assert r"max\_softmax" in table.to_latex()
     nasty = evaluate(loss={"<b>|": [0, 1, 0]}, confidence={"<script>": [1, 2, 3]}, metrics=["aurc"])
     assert "<script>" not in nasty._repr_html_()

@@ -81,16 +81,31 @@ def shown_by_latex(row: str) -> str:
 
 
 def test_latex_sets_points_below_each_other_and_explains_its_marks():
-    cells = ["0.007432 [0.005, 0.0109] t *", "12.0675 [0.0545, 0.08]", "-"]
+    cells = ["0.007432 t *", "12.0675", "-"]
     page = _tables.latex_table(
         {"metric": ["AURC", "risk", "none"], "x": cells}, "a table", "* best of its row"
     )
     rows = [shown_by_latex(line) for line in page.splitlines() if line.startswith(("AURC", "risk"))]
     points = [[m.start() for m in re.finditer(r"\.", row)] for row in rows]
-    assert len(points[0]) == 3
+    assert len(points[0]) == 1
     assert points[0] == points[1]
-    assert r"0.0109]\textsuperscript{t*}" in page
+    assert r"0.007432\textsuperscript{t*}" in page
     assert page.index(r"\end{tabular}") < page.index("* best of its row")
+
+
+def test_latex_has_no_holes_in_cells_with_an_interval():
+    page = _tables.latex_table({"x": ["0.007432 [0.005, 0.0109]", "12.0675 [0.0545, 0.08]"]})
+    assert "12.0675 [0.0545, 0.08]" in page
+    assert "0.007432 [0.005, 0.0109]" in page
+
+
+def test_latex_sets_signs_of_numbers_and_hyphens_of_names():
+    cells = ["-0.5 [-1.5, 0.25]", "1-3", "2.6e-17", "-", "resnet-50", "<1e-300"]
+    page = _tables.latex_table({"x": cells})
+    shown = [line.removesuffix(r" \\") for line in page.splitlines()[4:10]]
+    assert shown[0] == "$-$0.5 [$-$1.5, 0.25]"
+    assert shown[1:5] == ["1--3", r"$2.6\times10^{-17}$", "-", "resnet-50"]
+    assert shown[5] == r"\textless{}$1\times10^{-300}$"
 
 
 def test_latex_leaves_numbers_in_names_alone():

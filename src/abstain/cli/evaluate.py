@@ -16,7 +16,7 @@ from rich.text import Text
 
 import abstain
 from abstain._roles import role_of
-from abstain._tables import GROUPS_SHOWN, count_noun, count_samples
+from abstain._tables import GROUPS_SHOWN, count_noun, count_samples, format_estimate
 from abstain.cli import options as opt
 from abstain.cli import screen
 from abstain.cli.dependent_rows import hints_in_file
@@ -150,7 +150,9 @@ def evaluate(
     estimate = table[table.scores[0], table.losses[0], metric].estimate
     quiet = "-" if estimate is None else repr(float(estimate))
     draw = partial(draw_evaluation, table=table, predictions=predictions)
-    screen.deliver(output, table, quiet=quiet, draw=draw)
+    model = display_name(file if predictions is None else predictions.name)
+    latex = table.to_latex(model) if output.form == "latex" else None
+    screen.deliver(output, table, quiet=quiet, draw=draw, latex=latex)
     is_standard_input = file == "-"  # which cannot be read a second time
     if chosen_engine == "memory" and output.is_screen and not is_standard_input:
         assert predictions is not None
@@ -270,8 +272,8 @@ def _add_repeats(table: Evaluation, log: Log, level: float) -> Evaluation:
     """Add accuracy, right at least once and right every time to the table of a log whose questions were asked often.
 
     They rank nothing, so that they are the same in the column of every confidence. All rows of the log count that have
-    a grade, or need none since there is no answer. The table is returned as it is where not every question was asked
-    more than once, or answers are partly right.
+    a grade, or need none since there is no answer; a note says how many where these are not the rows of the ranking.
+    The table is returned as it is where not every question was asked more than once, or answers are partly right.
     """
     graded = graded_predictions(log, name="", unanswered=log.rules.unanswered)
     repeats = repeated_entries(graded, level)
@@ -285,7 +287,11 @@ def _add_repeats(table: Evaluation, log: Log, level: float) -> Evaluation:
         for entry in (*accuracy.entries, *repeats)
         for score in table.scores
     ]
-    return replace(table, entries=(*table.entries, *entries))
+    notes = table.notes
+    if graded.n != table.n:
+        listed = ", ".join(dict.fromkeys(entry.label for entry in entries))
+        notes = (f"On all {graded.n:,} answers, not on the {table.n:,} of the ranking: {listed}.", *notes)
+    return replace(table, entries=(*table.entries, *entries), notes=notes)
 
 
 class UnrankedEvaluation(NamedTuple):
@@ -348,7 +354,7 @@ def evaluate_unranked(
 
 
 def repeated_entries(predictions: Predictions, level: float) -> list[Entry]:
-    """Right at least once and right every time, if each question of a log was asked more than once; otherwise [].
+    """Right at least once and right every time, if one model was asked each question of a log more than once; else [].
 
     `predictions` holds every row of the log that has a grade, or needs none since there is no answer; each cluster of
     them is a question with its repeats. `level` is the confidence level of the intervals. Nothing for partly right
@@ -356,7 +362,7 @@ def repeated_entries(predictions: Predictions, level: float) -> list[Entry]:
     """
     # without a column of questions, clusters are something else than repeats of a question
     is_repeated = predictions.log is not None and predictions.log.question is not None
-    if not is_repeated or predictions.clusters is None:
+    if not is_repeated or predictions.clusters is None or predictions.log.model_count > 1:
         return []
     graded = predictions.graded_arguments()
     attempt_counts = np.unique(predictions.clusters.astype(str), return_counts=True)[1]
@@ -496,9 +502,7 @@ def _scores_table(console: Console, table: Evaluation, loss: str, scores: tuple[
         title = score if len(score) <= _LONGEST_TITLE else score.replace("_", "_\n", 1)
         columns[title] = []
     for entries in table.rows(loss):  # for each metric, its entries: one for each score of the evaluation
-        best = best_scores(
-            entries, lambda entry: screen.format_estimate(entry.estimate, entry.standard_error)
-        )
+        best = best_scores(entries, lambda entry: format_estimate(entry.estimate, entry.standard_error))
         cells: list[Any] = [entries[0].label]
         for entry in entries:
             if entry.score in scores:
@@ -521,7 +525,7 @@ def _groups_table(console: Console, table: Evaluation) -> Table:
         {
             "group": [display_name(entry.group) for entry in entries],
             "samples": [f"{entry.n:,}" for entry in entries],
-            title: [screen.format_estimate(entry.estimate, entry.standard_error) for entry in entries],
+            title: [format_estimate(entry.estimate, entry.standard_error) for entry in entries],
             f"{table.level:.0%} interval": [
                 screen.format_limits(console, entry) or (entry.reason or "") for entry in entries
             ],

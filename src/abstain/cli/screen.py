@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from abstain import _tables
 from abstain._tables import csv_text, escape_controls
 from abstain.cli.options import Output, say
 from abstain.formats import replacing
@@ -40,26 +40,6 @@ def make_console(*, stderr: bool = False, file: Any = None, width: int | None = 
     return console
 
 
-def decimals(standard_error: float | None) -> int:
-    """Digits after the decimal point that show two significant digits of the error; 4 if there is no error."""
-    if not standard_error or not math.isfinite(standard_error):
-        return 4
-    return min(12, max(0, 1 - math.floor(math.log10(standard_error))))
-
-
-def format_estimate(value: float | None, standard_error: float | None) -> str:
-    """Format a number with as many digits as its error leaves meaningful; None becomes a dash.
-
-    A number that rounds to zero has no minus sign.
-
-    >>> format_estimate(0.0092134, 0.00061), format_estimate(None, None), format_estimate(-1e-17, 0.01)
-    ('0.00921', '-', '0.000')
-    """
-    if value is None:
-        return "-"
-    return f"{value:z.{decimals(standard_error)}f}" if standard_error else f"{value:z.4g}"
-
-
 def format_limits(console: Console, interval: Any) -> str:
     """Format the limits of an interval as short as possible; empty if it has none, or one of them is infinite.
 
@@ -70,13 +50,9 @@ def format_limits(console: Console, interval: Any) -> str:
     >>> format_limits(Console(file=io.TextIOWrapper(io.BytesIO(), "ascii")), interval)
     '0.00810..0.01050'
     """
-    if interval.low is None or interval.high is None or not math.isfinite(interval.high - interval.low):
-        return ""
-    # so many that two digits of the standard error can be seen; a 95% interval is about four standard errors wide
-    digits = decimals(interval.standard_error or (interval.high - interval.low) / 4)
     # the dash is ".." where the console cannot show it; after "-0.1–" a minus sign would be hard to tell from it
-    separator = " to " if interval.low < 0 else range_dash(console)
-    return f"{interval.low:.{digits}f}{separator}{interval.high:.{digits}f}"
+    is_negative = interval.low is not None and interval.low < 0
+    return _tables.format_limits(interval, separator=" to " if is_negative else range_dash(console))
 
 
 def range_dash(console: Console) -> str:
@@ -89,7 +65,7 @@ def stacked_cell(console: Console, value: float | None, interval: Any, mark: str
 
     `interval` has `low`, `high` and `standard_error`, which may be None.
     """
-    cell = Text(format_estimate(value, interval.standard_error) + mark, style="bold" if mark else "")
+    cell = Text(_tables.format_estimate(value, interval.standard_error) + mark, style="bold" if mark else "")
     limits = format_limits(console, interval)
     return cell.append(f"\n{limits}", style="not bold dim") if limits else cell
 

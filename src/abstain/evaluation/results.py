@@ -438,19 +438,57 @@ class Evaluation(Stored):
             parts.append(f"**{self.group_title()}**\n\n{_tables.markdown_table(self.group_grid())}")
         return "\n".join(parts) + "".join(f"\n- {note}" for note in self.remarks()) + "\n"
 
-    def to_latex(self) -> str:
-        """One LaTeX table (booktabs) per loss, and one of the groups."""
-        about = f"{self._sample_size()}, {self.level:.0%} intervals"
+    def to_latex(self, name: str = "") -> str:
+        """One LaTeX table (booktabs) per loss, and one of the groups; `name` is that of the model, for the captions.
+
+        Numbers have as many digits as their standard errors leave meaningful. Each interval is below its estimate, so
+        that four scores fit on a page; of more scores, the table is broken.
+        """
+        model = f"{name}: " if name else ""
+        about = f"{self._sample_size()}, {self.level:.0%} intervals below the estimates"
         has_tie_marks = any(entry.mark for entry in self.entries)  # " t" behind a number, or an empty text
         tie_legend = "t depends on how ties are counted" if has_tie_marks else ""
         legend = f"{STAR_LEGEND}; {tie_legend}" if has_tie_marks else STAR_LEGEND
-        tables = [
-            _tables.latex_table(self.grid(loss), f"{loss} loss, {about}", legend) for loss in self.losses
-        ]
+        tables = []
+        for loss in self.losses:
+            kind = "losses" if loss == "loss" else f"{loss} loss"
+            tables += [
+                _tables.latex_table(columns, f"{model}{kind}, {about}", legend)
+                for columns in _split_columns(self._latex_grid(loss))
+            ]
         if self.groups:
-            caption = f"{self.group_title()}; {about}"
-            tables.append(_tables.latex_table(self.group_grid(), caption, tie_legend))
+            caption = f"{model}{self.group_title()}; {about}"
+            tables.append(_tables.latex_table(self._latex_group_grid(), caption, tie_legend))
         return "\n".join(tables)
+
+    def _latex_grid(self, loss: str) -> dict[str, list[str]]:
+        """The table of one loss as `grid` has it, with two cells for each metric: estimates, and intervals below."""
+        columns: dict[str, list[str]] = {name: [] for name in ("metric", *self.scores)}
+        for entries in self.rows(loss):
+            best = best_scores(
+                entries, lambda entry: _tables.format_estimate(entry.estimate, entry.standard_error)
+            )
+            columns["metric"] += [entries[0].label, ""]
+            for entry in entries:
+                star = " *" if entry.score in best else ""
+                columns[entry.score] += _latex_cells(entry, star)
+        return columns
+
+    def _latex_group_grid(self) -> dict[str, list[str]]:
+        """The table of groups as `group_grid` has it, with two cells for each number."""
+        entries = self.by_group()[: _tables.GROUPS_SHOWN]
+        columns: dict[str, list[str]] = {"group": [], "samples": [], entries[0].label: []}
+        risk_of_group = {}
+        if "risk" in self.metrics[1:]:
+            risk_of_group = {entry.group: entry for entry in self.by_group("risk")}
+            columns["risk"] = []
+        for entry in entries:
+            columns["group"] += [str(entry.group), ""]
+            columns["samples"] += [f"{entry.n:,}", ""]
+            columns[entry.label] += _latex_cells(entry)
+            if risk_of_group:
+                columns["risk"] += _latex_cells(risk_of_group[entry.group])
+        return columns
 
     def _repr_html_(self) -> str:
         tables = {f"{loss} loss": self.grid(loss) for loss in self.losses}
@@ -583,14 +621,26 @@ def _unique(values: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def _in_pieces(grid: dict[str, list[str]], scores_per_piece: int = 4) -> list[str]:
+def _latex_cells(entry: Entry, star: str = "") -> list[str]:
+    """The estimate with its marks, and its interval, as two cells below each other."""
+    estimate = _tables.format_estimate(entry.estimate, entry.standard_error)
+    limits = _tables.format_limits(entry, separator=", ")
+    return [f"{estimate}{entry.mark}{star}", f"[{limits}]" if limits else ""]
+
+
+def _in_pieces(grid: dict[str, list[str]]) -> list[str]:
+    """The text of a table, which is broken after a few scores."""
+    return [_tables.text_table(columns) for columns in _split_columns(grid)]
+
+
+def _split_columns(grid: dict[str, list[str]], scores_per_piece: int = 4) -> list[dict[str, list[str]]]:
     """Break a wide table after a few scores, and repeat its first column, the metrics, in each piece."""
     metric_column, *scores = grid
-    texts = []
+    pieces = []
     for start in range(0, len(scores), scores_per_piece):
         columns = (metric_column, *scores[start : start + scores_per_piece])
-        texts.append(_tables.text_table({name: grid[name] for name in columns}))
-    return texts
+        pieces.append({name: grid[name] for name in columns})
+    return pieces
 
 
 # the result of `compare` ------------------------------------------------------------------------------
