@@ -38,7 +38,7 @@ def test_a_sample_without_a_label_is_no_error(tmp_path, answers):
     rows = [(yes, yes, 0.9), ("", yes, 0.8), (no, yes, 0.7), ("", no, 0.6), (no, no, 0.5), ("", "", 0.4)]
     path.write_text("label,prediction,confidence\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
     read = read_predictions(path)
-    assert "2 of 6 answers have no score and are left out." in read.log.notes
+    assert "2 of 6 answers have no label (`label`) and are left out." in read.log.notes
     assert read.loss[~read.abstained].tolist() == [0, 1, 0]
     assert read.confidence[~read.abstained].tolist() == [0.9, 0.7, 0.5]
     told = CliRunner().invoke(cli, ["clinical", str(path), "--positive", yes, "--json"]).stdout

@@ -26,6 +26,10 @@ def test_a_record_of_groups_tells_the_facts_of_each(rule):
     patients = np.where(place < 2000, place // 5, 10**4 + place // 10)
     told = decision_record(abstain.select_threshold(wrong, p, risk=0.3, groups=groups, clusters=patients))
     assert "- clusters of group a: 400, the largest of 5 samples" in told
+    assert "In the long run, at most 30% of the answers that the model gives in each group are wrong." in told
+    assert "the rules were made from the 6,000 cases of 2 groups, drawn at random" in told
+    assert "at least 95% lead to rules that keep their promise in every group" in told
+    assert "In full: With probability at least 0.95 over the calibration data, the promise of each of" in told
     assert "- clusters of group b: 400, the largest of 10 samples" in told
     assert "- No later cluster of group b holds more than 10 samples." in told
     assert "method ltt, delta 0.05" in told

@@ -24,6 +24,7 @@ from abstain.thresholds.promise import PromiseBasis
 from abstain.thresholds.record import (
     NO_GROUP,
     RecordParts,
+    describe_clusters,
     list_advice,
     list_assumptions,
     list_facts,
@@ -261,7 +262,7 @@ class Cascade(Promised):
         first_origin = next(iter(self.origins.values()), Origin(kind="confidence"))
         cluster_sizes = None
         if self.clusters is not None:
-            cluster_sizes = f"{self.clusters:,}, the largest of {self.largest:g} samples"
+            cluster_sizes = describe_clusters(self.clusters, self.largest, first_origin.command)
         return lines + list_facts(
             {
                 "samples": f"{self.n:,}",

@@ -39,9 +39,9 @@ from abstain.cli.options import (
     with_read_options,
 )
 from abstain.cli.promises import parse_risks, predicted_names, with_loss_column
-from abstain.cli.screen import deliver, show_working, write_file
+from abstain.cli.screen import deliver, show_working
 from abstain.cli.series import Look, fingerprint_predictions, run_look
-from abstain.cli.threshold import check_rule_fits, draw_facts, rule_columns
+from abstain.cli.threshold import check_rule_fits, draw_facts, rule_columns, save_rule
 from abstain.errors import AbstainError, AbstainWarning, DataError
 from abstain.formats import Predictions
 from abstain.formats.alignment import align_models
@@ -50,7 +50,7 @@ from abstain.formats.log_rows import COST_COLUMNS
 from abstain.formats.safety import count_noun, display_name, file_error, has_or_have, naming_file, one_line
 from abstain.report.cascade_page import save_cascade_page
 from abstain.report.certified import origin_facts
-from abstain.thresholds import Check, GroupChecks, Origin, decision_record
+from abstain.thresholds import Check, GroupChecks, Origin
 
 _COST_HELP = (
     "Cost of an answer of each model: a number, or a column with the cost of each answer (tokens), which a number may "
@@ -220,10 +220,7 @@ def cascade(
         kind: Any = model.kind
         origins[name] = Origin(kind, **origin_facts(model, score, loss, typed_command()))
     result = result.made_from(origins)
-    if save:
-        write_file(save, result.to_json())
-    if record:
-        write_file(record, decision_record(result, saved_as=save))
+    save_rule(result, save, record, load_cascade, is_usable=lambda cascade: cascade.feasible)
     if target and isinstance(result, Cascade):
         _write_page(result, inputs, target, title)
     quiet = repr(result.cost) if result.feasible else "none"

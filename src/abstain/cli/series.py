@@ -237,4 +237,11 @@ def show_check(result: Check | GroupChecks, output: opt.Output, notes: list[str]
         show_notes(console, notes)
 
     verdict = "holds" if result.holds else "alarm"
+    if output.path is not None:  # the file may not be looked at, or written
+        for label, check in check_by_group.items():
+            if isinstance(result, Check) or not check.holds:
+                in_group = "" if isinstance(result, Check) else f"{label}: "
+                opt.say(in_group + repr(check).splitlines()[0])
+        if isinstance(result, GroupChecks) and result.holds:
+            opt.say(f"Check: no alarm in {_tables.count_noun(len(check_by_group), 'group')}")
     deliver(output, result, quiet=verdict, draw=draw, columns=columns, latex=repr(result))

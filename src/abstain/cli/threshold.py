@@ -342,6 +342,8 @@ def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output
     names = ["n", "accepted", "coverage", "drift_p", "delta", "from_calibration", "holds"]
     columns = _tables.collect_columns([result], names)
     verdict = "holds" if result.holds else "alarm"
+    if output.path is not None:  # the file may not be looked at, or written
+        opt.say(repr(result).splitlines()[0])
     deliver(output, result, quiet=verdict, draw=draw, columns=columns, latex=repr(result))
     if not result.holds:
         click.get_current_context().exit(ALARM)

@@ -21,6 +21,7 @@ from abstain.thresholds.record import (
     RecordParts,
     check_command,
     decide_command,
+    describe_clusters,
     list_advice,
     list_assumptions,
     list_facts,
@@ -566,7 +567,7 @@ def _make_record(
         threshold: Threshold = rule.any_promise
         if threshold.clusters is not None:
             assumptions.append(state_cluster_limit(threshold.largest, group))
-            sizes = f"{threshold.clusters:,}, the largest of {threshold.largest:g} samples"
+            sizes = describe_clusters(threshold.clusters, threshold.largest, origin.command)
             clusters[f"clusters{of_group}"] = sizes
     # `learned_name` is None unless the rule is for a learned confidence
     score = origin.score or any_threshold.cut.learned_name

@@ -72,6 +72,22 @@ def reading_options(
     return options
 
 
+def cluster_column(command: str | None) -> str | None:
+    """Return the column of clusters that a command line names; None if it names none, or for None.
+
+    >>> cluster_column("abstain threshold a.csv --risk 0.1 -c cluster=patient_id")
+    'patient_id'
+    """
+    for value in reading_options(command, has_truth=True)[1::2]:
+        role, equals_sign, column = value.partition("=")
+        try:
+            if equals_sign and role_of(role.strip()) == "clusters":
+                return column.strip()
+        except InputError:  # the value of another option
+            continue
+    return None
+
+
 def _is_column_new_cases_lack(flag: str, value: str) -> bool:
     """Return whether an option names a column that new cases lack, by a role such as "labels" in any of its names."""
     if flag not in _COLUMN_OPTIONS:

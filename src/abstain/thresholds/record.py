@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ import numpy as np
 
 from abstain import scores
 from abstain.errors import InputError
-from abstain.thresholds.later_options import reading_options
+from abstain.thresholds.later_options import cluster_column, reading_options
 from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
 
 NO_GROUP = ""  # stands for the label of a group where there are no groups
@@ -46,6 +47,9 @@ class Recorded(Protocol):
     def record_parts(self, saved_as: str) -> RecordParts:
         """The parts of its page; `saved_as` is the name of the rule's file."""
 
+    def to_json(self) -> str:
+        """The content of the rule's file."""
+
 
 def decision_record(
     rule: Threshold | GroupThresholds | Recorded,
@@ -61,7 +65,8 @@ def decision_record(
     rule : Threshold, GroupThresholds or Cascade
         What `select_threshold` or `cascade` gave; `made_from` tells it its data.
     saved_as : str, optional
-        The name of the rule's file, for the commands that the page shows.
+        The name of the rule's file, for the commands that the page shows. Without it the page says that the rule was
+        saved nowhere, or elsewhere; the hash of the rule is on the page in any case.
     date : datetime, optional
         When the decision was made, with its time zone; shown in UTC. By default now.
     model : str, optional
@@ -90,10 +95,17 @@ def decision_record(
     else:
         parts = _describe_thresholds(rule, file_name)
     model_line = f"- model: {model or '____________________ (name and version, to be filled in)'}"
+    rule_hash = hashlib.sha256(rule.to_json().encode()).hexdigest()
+    file_line = f"- file of this rule: {file_name}, SHA-256 {rule_hash}"
+    if saved_as is None:
+        file_line = (
+            f"- file of this rule: none was named; `{file_name}` below stands for it. As the rule is now, its SHA-256 "
+            f"is {rule_hash}"
+        )
     sections = {
         "The rule": parts.rule,
         "The promise": parts.promise,
-        "The data": [model_line, *parts.data],
+        "The data": [model_line, *parts.data, file_line],
     }
     if parts.would_help:  # there is no promise: nothing ends it, and nothing is to be checked
         sections["What would help"] = parts.would_help
@@ -106,6 +118,7 @@ def decision_record(
             "- The series goes on from one run to the next and may be looked at as often as one likes. While the",
             "  promise holds and the confidences are distributed as in calibration, it ever raises an alarm with",
             f"  probability at most {parts.delta:g}.",
+            "- Each run also shows the risk of its own data alone, which a long good time before does not hide.",
             "- Exit code 5 is an alarm: stop using the answers, read what it says about the recent risk, and find",
             "  out what changed. If the risk is still too high or no cause is found, calibrate again.",
         ]
@@ -162,6 +175,16 @@ def state_cluster_limit(largest: float | None, group: Any = NO_GROUP) -> str:
     return f"{size} Within one, anything may depend."
 
 
+def describe_clusters(count: int, largest: float | None, command: str | None) -> str:
+    """Say how many calibration clusters there are, the size of the largest, and what a cluster is.
+
+    `command` is the command line that made the rule, which names their column; None if it is not known.
+    """
+    column = cluster_column(command)
+    meaning = "" if column is None else f"; a cluster is a `{column}`"
+    return f"{count:,}, the largest of {largest:g} samples{meaning}"
+
+
 def _of_group(group: Any) -> str:
     """Words that name a group; nothing without groups, which is an empty label."""
     return f" of group {group}" if group != NO_GROUP else ""
@@ -196,7 +219,7 @@ def _describe_thresholds(rule: Threshold | GroupThresholds, file_name: str) -> R
     score_name = origin.score or any_threshold.cut.learned_name or "confidence"
     any_feasible = any(threshold.feasible for threshold in threshold_of_group.values())
     if isinstance(rule, GroupThresholds):
-        promise = [rule.guarantee or "None: this rule promises nothing."]
+        promise = _promise_lines_of_groups(rule)
         for group, threshold in threshold_of_group.items():
             promise.append(f"- {group}: {threshold.guarantee or 'none'}")
     else:
@@ -248,30 +271,61 @@ def promise_lines(threshold: Threshold) -> list[str]:
     """
     if threshold.guarantee is None:
         return ["None: this rule promises nothing."]
-    has_weights = threshold.evidence.heaviest_sample is not None
-    if threshold.method == "crc" or has_weights:
+    return _words_and_guarantee({NO_GROUP: threshold}, threshold.delta, threshold.guarantee)
+
+
+def _promise_lines_of_groups(rule: GroupThresholds) -> list[str]:
+    """State the joint promise of all groups in everyday words, then in full, as lines of Markdown.
+
+    The promise of each group follows on the page. `guarantee` is the full sentence, None if nothing is promised.
+    """
+    if rule.guarantee is None:
+        return ["None: this rule promises nothing."]
+    feasible = {group: threshold for group, threshold in rule.thresholds.items() if threshold.feasible}
+    return _words_and_guarantee(feasible, rule.delta, rule.guarantee)
+
+
+def _words_and_guarantee(
+    threshold_of_group: Mapping[Any, Threshold], delta: float, guarantee: str
+) -> list[str]:
+    """Lines of Markdown that state a promise in everyday words, where it has a short form, then the full `guarantee`.
+
+    All groups have the same request, and each a threshold; the only key is `NO_GROUP` without groups. `delta` is the
+    probability that any of these promises fails.
+    """
+    thresholds = list(threshold_of_group.values())
+    first = thresholds[0]
+    has_weights = any(threshold.evidence.heaviest_sample is not None for threshold in thresholds)
+    if first.method == "crc" or has_weights:
         # a mean over calibration sets ("crc"), or a promise about reweighted data: neither has a shorter form
-        return [threshold.guarantee]
-    count = f"{threshold.n:,} cases"
-    if threshold.clusters is not None:
-        count = f"{threshold.clusters:,} clusters ({threshold.n:,} cases)"
-    if threshold.form == "coverage":
-        promised = f"the model answers at least {threshold.target:.4g} of all cases"
+        return [guarantee]
+    by_group = NO_GROUP not in threshold_of_group
+    n = sum(threshold.n for threshold in thresholds)
+    count = f"{n:,} cases"
+    if by_group:
+        count = f"the {count} of {len(thresholds)} groups"
+    elif first.clusters is not None:
+        count = f"{first.clusters:,} clusters ({count})"
+    where = " in each group" if by_group else ""
+    kinds = "some kinds of cases within a group" if by_group else "some kinds of cases only"
+    if first.form == "coverage":
+        promised = f"the model answers at least {first.target:.4g} of all cases{where}"
         scope = "This says nothing about how many of its answers are wrong."
-    elif threshold.evidence.zero_one and threshold.bounded == (0.0, 1.0):
-        promised = f"at most {100 * threshold.target:.4g}% of the answers that the model gives are wrong"
-        scope = "It is not about a single answer, the count of one month, or some kinds of cases only."
+    elif first.evidence.zero_one and first.bounded == (0.0, 1.0):
+        promised = f"at most {100 * first.target:.4g}% of the answers that the model gives{where} are wrong"
+        scope = f"It is not about a single answer, the count of one month, or {kinds}."
     else:
-        promised = f"the mean loss of the answers that the model gives is at most {threshold.target:.4g}"
-        scope = "It is not about a single answer, the mean of one month, or some kinds of cases only."
+        promised = f"the mean loss of the answers that the model gives{where} is at most {first.target:.4g}"
+        scope = f"It is not about a single answer, the mean of one month, or {kinds}."
+    made = "rules were" if by_group else "rule was"
+    rules = "rules that keep their promise in every group" if by_group else "a rule that keeps its promise"
     return [
         f"In the long run, {promised}. {scope}",
         "",
-        f"How sure this is: the rule was made from {count}, drawn at random. Of all such sets of cases, at least "
-        f"{100 * (1 - threshold.delta):.4g}% lead to a rule that keeps its promise. Whether this set is one of them, "
-        f"nobody can know.",
+        f"How sure this is: the {made} made from {count}, drawn at random. Of all such sets of cases, at least "
+        f"{100 * (1 - delta):.4g}% lead to {rules}. Whether this set is one of them, nobody can know.",
         "",
-        f"In full: {threshold.guarantee}",
+        f"In full: {guarantee}",
     ]
 
 
@@ -344,7 +398,7 @@ def _data_lines(threshold_of_group: dict[Any, Threshold], origin: Origin, delta:
     clusters = {}  # facts on the clusters of each group, by heading: "clusters of group a"
     for group, threshold in threshold_of_group.items():
         if threshold.clusters is not None:
-            sizes = f"{threshold.clusters:,}, the largest of {threshold.largest:g} samples"
+            sizes = describe_clusters(threshold.clusters, threshold.largest, origin.command)
             clusters[f"clusters{_of_group(group)}"] = sizes
     score_name = origin.score or any_threshold.cut.learned_name or "confidences of the user's own"
     asked_for = f"{any_threshold.form} {any_threshold.target:g}, method {any_threshold.method}"
