@@ -313,9 +313,21 @@ def test_memory_takes_no_folder(run, tmp_path):
         refused = run(*ask)
         assert refused.exit_code == 2
         assert "--engine files" in refused.output
-    empty = run("evaluate", "parts")
-    assert empty.exit_code == 3
-    assert "found no files" in empty.output
+    remedy = "Name a file in it, or read all its logs with `abstain compare`."
+    logs = tmp_path / "parts" / "log.jsonl"
+    logs.write_text('{"correct": 1}')
+    without_tables = run("evaluate", "parts")
+    assert without_tables.exit_code == 3
+    assert f"'parts' is a folder without tables (.parquet, .pq, .arrow, .feather, .ipc, .csv). {remedy}" in (
+        without_tables.output
+    )
+    (tmp_path / "parts" / "model.csv").write_text("question,correct\na,1\n")
+    not_one_table = run("evaluate", "parts")
+    assert not_one_table.exit_code == 2
+    assert "parts is a folder, which an engine reads as the parts of one table: an engine reads columns" in (
+        not_one_table.output
+    )
+    assert remedy in not_one_table.output
 
 
 def test_a_report_of_several_models_keeps_the_same_questions(run, tmp_path):

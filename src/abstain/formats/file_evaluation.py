@@ -23,7 +23,7 @@ from abstain.formats.predictions import LEARNED, Predictions
 from abstain.formats.read_files import find_class_scores_role, make_predictions, read_predictions
 from abstain.formats.readers import is_helm_run, read_column_names
 from abstain.formats.roles import RoleColumns, order_by_stated_classes
-from abstain.formats.safety import Limits, display_name, naming_file
+from abstain.formats.safety import HOW_TO_READ_FOLDER, Limits, display_name, naming_file
 from abstain.formats.table_files import find_files, table_format
 from abstain.formats.tables import open_table
 
@@ -50,6 +50,12 @@ def choose_engine(path: str | Path, memory: int = Limits().memory) -> str:
 def engine_can_read(path: str | Path) -> bool:
     """Return whether the engine "files" can read this file, where it proves too large for memory."""
     return os.path.isfile(path) and Path(path).suffix.lower() in _GROWTH_IN_MEMORY
+
+
+def _refusal_of_folder(path: str | Path, refusal: Callable[[str], Exception]) -> Callable[[str], Exception]:
+    """Make a refusal that says what else can be done with a folder whose tables engines do not read."""
+    start = f"{display_name(str(path))} is a folder, which an engine reads as the parts of one table:"
+    return lambda message: refusal(f"{start} {message} {HOW_TO_READ_FOLDER}")
 
 
 def engine_columns(
@@ -94,6 +100,8 @@ def engine_columns(
         confidences, or ids that repeat among the first four million rows. DataError for a path without files, or files
         of another format.
     """
+    if os.path.isdir(path):
+        refusal = _refusal_of_folder(path, refusal)
     first_file, *later_files = find_files("evaluate", path)
     table_format(first_file)  # raises DataError for formats that engines do not read
     source = read_column_names(first_file, format=format)

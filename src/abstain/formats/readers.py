@@ -35,6 +35,7 @@ from abstain.formats.log_readers import read_table_log
 from abstain.formats.numpy_files import open_npy, open_npz
 from abstain.formats.safety import (
     COMPRESSED_ENDINGS,
+    HOW_TO_READ_FOLDER,
     Limits,
     display_name,
     file_error,
@@ -184,7 +185,7 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
 def _check_is_file(path: Path) -> None:
     """Raise DataError unless the path is a regular file that is neither empty nor a pointer of Git LFS."""
     if path.is_dir():
-        raise file_error(path, "is a folder. Name a file in it, or read all its logs with `abstain compare`.")
+        raise file_error(path, f"is a folder. {HOW_TO_READ_FOLDER}")
     if not path.exists():
         raise file_error(path, "there is no such file.")
     if not path.is_file():

@@ -26,6 +26,7 @@ from abstain._tables import has_or_have as has_or_have
 from abstain._tables import is_or_are as is_or_are
 from abstain.errors import AbstainError, DataError, InputError, MemoryLimitError
 
+HOW_TO_READ_FOLDER = "Name a file in it, or read all its logs with `abstain compare`."
 _HOW_TO_RAISE_LIMIT = "If you trust the file, raise the limit with --memory."
 MAX_LISTED_NAMES = 8  # columns, classes or values that a message lists at most
 _MAX_MESSAGE_LENGTH = 600  # characters

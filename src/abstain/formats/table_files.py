@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from abstain.errors import DataError
+from abstain.formats.safety import HOW_TO_READ_FOLDER
 
 # Ending of a file's name -> its format.
 _TABLE_FORMATS = {
@@ -57,6 +58,10 @@ def find_files(function: str, path: Any) -> list[str]:
     if not files:
         # .gz stands for .csv.gz, and would read as any compressed file
         endings = ", ".join(ending for ending in _TABLE_FORMATS if ending != ".gz")
+        if os.path.isdir(text):
+            raise DataError(
+                f"{function}: {text!r} is a folder without tables ({endings}). {HOW_TO_READ_FOLDER}"
+            )
         raise DataError(
             f"{function}: found no files at {text!r}. Give a file, a folder or a glob of {endings} files."
         )
