@@ -318,6 +318,22 @@ def test_several_models_in_one_file_are_told(tmp_path):
     assert (refused.exit_code, "measured as one" in refused.output) == (3, False)
 
 
+def test_files_of_one_name_that_share_no_question_are_no_runs_of_one_model(tmp_path):
+    def put(folder: str, start: int) -> None:
+        rows = [f"q{start + k},{int(k % 4 > 0)}" for k in range(12)]
+        path = tmp_path / folder / "output.csv"
+        path.parent.mkdir(parents=True)
+        path.write_text("\n".join(["question_id,correct", *rows]) + "\n")
+
+    put("first/part", 0)
+    put("again/part", 6)
+    assert [(row["model"], row["runs"], row["questions"]) for row in rows_of(tmp_path)] == [("output", 2, 18)]
+    put("other", 100)
+    rows = rows_of(tmp_path)
+    assert {row["model"] for row in rows} == {"first/part/output", "again/part/output", "other/output"}
+    assert {(row["runs"], row["questions"]) for row in rows} == {(1, 12)}
+
+
 def put_graded(path: Path, grades: str) -> None:
     """A table of graded answers: A right, B wrong, C not attempted."""
     path.write_text("\n".join(["id,grade", *(f"{row},{grade}" for row, grade in enumerate(grades))]) + "\n")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -177,6 +179,7 @@ def read_log_folder(
             unread[str(path)] = one_line(error)
             if path.suffix.lower() in _NO_LOG_ENDINGS:  # whatever was found wrong with it as a table
                 unread[str(path)] = f"{path}: is not a log: its name ends in {path.suffix}."
+    runs_by_name = _tell_files_apart(runs_by_name)
     runs = [
         RunLog(
             task=task,
@@ -188,6 +191,37 @@ def read_log_folder(
         for (task, model), read_runs in sorted(runs_by_name.items(), key=lambda item: item[0])
     ]
     return LogFolder(runs=runs, unread=unread)
+
+
+def _tell_files_apart(
+    runs_by_name: dict[tuple[str, str], list[_ReadRun]],
+) -> dict[tuple[str, str], list[_ReadRun]]:
+    """Return the runs by task and model, where files of one name that share no question are no runs of one model.
+
+    Such files, like `output.json` in the folders of several evaluations, are called by their folders too, from the
+    first folder in which they differ. Models that the logs name themselves keep their names.
+    """
+    told_apart: dict[tuple[str, str], list[_ReadRun]] = {}
+    for (task, model), read_runs in runs_by_name.items():
+        folders = [read_run.folder_of_name for read_run in read_runs if read_run.folder_of_name is not None]
+        if len(folders) < len(read_runs) or not _some_share_no_question([run.log for run in read_runs]):
+            told_apart.setdefault((task, model), []).extend(read_runs)
+            continue
+        common_folder = os.path.commonpath(folders)
+        for folder, read_run in zip(folders, read_runs):
+            name = (folder.relative_to(common_folder) / model).as_posix()
+            told_apart.setdefault((task, name), []).append(read_run._replace(model=name))
+    return told_apart
+
+
+def _some_share_no_question(logs: Sequence[Log]) -> bool:
+    """Return whether two of the logs have no question in common; False where one does not name its questions."""
+    question_sets = []
+    for log in logs:
+        if log.question is None:
+            return False
+        question_sets.append(set(as_texts(log.question).tolist()))
+    return any(first.isdisjoint(second) for first, second in combinations(question_sets, 2))
 
 
 def _find_copies(paths: Sequence[Path]) -> dict[Path, Path]:
@@ -226,6 +260,9 @@ class _ReadRun(NamedTuple):
     model: str
     log: Log
     notes: tuple[str, ...]  # of the file
+    folder_of_name: Path | None = (
+        None  # of the file by which the model is called; None where the log names its model
+    )
 
 
 def _read_file(
@@ -249,13 +286,19 @@ def _read_file(
     for part_model, part in parts.items():
         log = make_log(part)
         _check_losses_from_0_to_1(log)
-        name = part_model or file_name
+        read_run = _ReadRun(
+            task=source.facts.task,
+            model=part_model or file_name,
+            log=log,
+            notes=notes,
+            folder_of_name=None if part_model or is_helm_run else path.absolute().parent,
+        )
         if log.task is None:  # no column of tasks: one task, which the log may name
-            read_runs.append(_ReadRun(task=source.facts.task, model=name, log=log, notes=notes))
+            read_runs.append(read_run)
             continue
         tasks = as_texts(log.task)
         read_runs += [
-            _ReadRun(task=str(task), model=name, log=select_answers(log, tasks == task), notes=notes)
+            read_run._replace(task=str(task), log=select_answers(log, tasks == task))
             for task in dict.fromkeys(tasks.tolist())
         ]
     return read_runs
