@@ -199,12 +199,26 @@ def test_answers_inside_several_records_are_not_read_and_said_so(tmp_path):
     )
 
 
-def test_the_suggested_risk_is_the_same_whichever_metric_is_shown(tmp_path):
+@pytest.mark.parametrize(
+    ("row_count", "share_ranked", "risk"),
+    [(400, 1.0, "0.2"), (400, 0.1, "0.3"), (50, 0.0, None)],  # half of the error rate, three quarters, none
+)
+def test_the_suggested_risk_fits_the_file_whichever_metric_is_shown(tmp_path, row_count, share_ranked, risk):
     path = tmp_path / "t.csv"
-    rows = [f"{int(k % 5 > 1)},{(k * 7) % 50}" for k in range(50)]  # two of five are wrong
+    right = [int(k % 5 > 1) for k in range(row_count)]  # two of five are wrong
+    noise = np.random.default_rng(0).random(row_count)
+    # this share of the rows is ranked rightly, above all others
+    confidences = [verdict * (k < share_ranked * row_count) + noise[k] for k, verdict in enumerate(right)]
+    rows = [f"{verdict},{confidence}" for verdict, confidence in zip(right, confidences)]
     path.write_text("correct,confidence\n" + "\n".join(rows) + "\n")
-    for metric in ("aurc", "auroc", "risk"):
-        assert "--risk 0.2" in run("evaluate", path, "--metric", metric).stderr
+    command = f"abstain threshold {path} --risk {risk}"
+    commands = ["describe"], ["evaluate", "--metric", "aurc"], ["evaluate", "--metric", "risk"]
+    for name, *options in commands:
+        shown = run(name, path, *options).output
+        assert (command in shown) == (risk is not None)
+        assert ("abstain threshold" in shown) == (risk is not None)
+    if risk is not None:
+        assert run(*shlex.split(command)[1:]).exit_code == 0
 
 
 @pytest.mark.parametrize("confidence", ["rating (of the user)", "user_rating,judge"])

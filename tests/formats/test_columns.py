@@ -95,6 +95,6 @@ def test_a_list_in_each_row_is_no_single_value(tmp_path):
     path = tmp_path / "a.json"
     path.write_text(json.dumps([{"accs": [True, False, True], "sure": 0.5}] * 4))
     with pytest.raises(
-        DataError, match="column `accs` holds 3 values in each row, and the correct of a row is one"
+        DataError, match="column `accs` holds 3 values in each row; -c correct takes one[.]"
     ):
         read_log(path, columns={"correct": "accs"})

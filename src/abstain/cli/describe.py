@@ -39,12 +39,14 @@ from abstain.formats.json_files import NoTableError
 from abstain.formats.loaded_columns import BlankOutcomesError
 from abstain.formats.predictions import unnamed_predictions
 from abstain.formats.safety import display_name, one_line
+from abstain.report.certified import choose_threshold
 
 _MAX_COLUMNS = 60  # that are listed
 _MAX_TEXT = 24  # characters of a value that are printed
 _MAX_COMMANDS = 4  # suggested for other columns
 _METADATA_PREFIX = "metadata."  # of columns in which readers of logs put what a log says of each sample
 _LEVEL = 0.95  # of the intervals
+_MAX_ROWS_TO_TRY = 1_000_000  # in which a threshold is chosen to see whether there is one
 _HOW_TO_STATE = (
     "State which column is which: -c correct=NAME -c confidence=NAME, or -c labels=NAME -c prediction=NAME "
     "-c confidence=NAME."
@@ -101,6 +103,7 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
     column_by_role: dict[str, str] = {}
     notes = list(source.facts.notes)  # what the log of a harness says of itself; a plain table has none
     improving_command = None
+    threshold_command = None
     try:
         try:
             predictions = read_options.read(file, summarise=False)
@@ -108,6 +111,7 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
             column_by_role = {"read as": f"{predictions.kind}, {samples}", **predictions.column_of_role}
             log = predictions.log
             improving_command = _suggest_improve(file, read_options, predictions)
+            threshold_command = suggest_threshold(file, read_options, predictions)
         except UncertainError:  # perhaps only a confidence is missing
             log = read_options.read_log(file)
             column_by_role = log.column_of_role
@@ -143,6 +147,7 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         "commands": _suggest_commands(
             file, source, read_options, log=log, has_confidence=has_confidence, guesses=guesses
         ),
+        "threshold": None if threshold_command is None else shlex.join(["abstain", *threshold_command]),
         "improve": improving_command,
     }
 
@@ -174,6 +179,40 @@ def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predicti
     if min(wrong_count, len(losses) - wrong_count) < MIN_OF_A_KIND:  # too few for `learn_confidence`
         return None
     return shlex.join(["abstain", "improve", file, *options.flags(), "--save", "confidence.json"])
+
+
+def suggest_threshold(
+    file: str, read_options: ReadOptions, predictions: Predictions
+) -> tuple[str, ...] | None:
+    """Return the words of a command line, after `abstain`, that chooses a threshold; None if none would be found.
+
+    The risk is half of the error rate of the answered samples, rounded to one digit, or three quarters of it where half
+    cannot be promised; 0.05 if all answers are right, or if the file has other losses. In a file of very many rows half
+    is not tried. `predictions` are the rows of `file` by `read_options`.
+    """
+    answered = predictions.without_abstentions()
+    risks = ["0.05"]
+    if predictions.is_graded:
+        losses = answered.own_or_zero_one_losses()
+        error_rate = float(np.average(losses, weights=answered.sample_weight))
+        risks = [f"{error_rate / 2:.1g}", f"{0.75 * error_rate:.2g}"] if error_rate else risks
+    # groups that the user named are meant to be used, which takes this option
+    by_group = ["--groups"] if "groups" in read_options.columns else []
+    for risk in risks:
+        if answered.n > _MAX_ROWS_TO_TRY or _is_feasible(answered, float(risk), by_group=bool(by_group)):
+            return ("threshold", file, *read_options.flags(), *by_group, "--risk", risk)
+    return None
+
+
+def _is_feasible(answered: Predictions, risk: float, *, by_group: bool) -> bool:
+    """Return whether some threshold keeps the risk of the accepted samples by the defaults of `abstain threshold`."""
+    groups = answered.group_labels() if by_group else None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return choose_threshold(answered, "max_softmax", "zero_one", groups=groups, risk=risk).feasible
+    except AbstainError:
+        return False
 
 
 def _describe_origin(source: OpenedTable) -> str:
@@ -389,10 +428,8 @@ def draw_description(console: Console, description: dict[str, Any]) -> None:
     if description["commands"] and "read as" in description["taken"]:  # it has a confidence, which these need
         how_it_is_read = description["commands"][0].removeprefix("abstain evaluate ")
         console.print(Text("then:"))
-        # groups that the user named are meant to be used, which takes this option
-        names_groups = any(word.startswith("groups=") for word in shlex.split(how_it_is_read))
-        by_group = " --groups" if names_groups else ""
-        console.print(Text(f"  abstain threshold {how_it_is_read}{by_group} --risk 0.05"), soft_wrap=True)
+        if description["threshold"]:
+            console.print(Text(f"  {description['threshold']}"), soft_wrap=True)
         console.print(Text(f"  abstain report {how_it_is_read} -o report.html"), soft_wrap=True)
     if description["improve"]:
         console.print(Text("a better confidence may be learned from what the file holds:"))
@@ -424,7 +461,9 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
     # answers that are left out of the ranking count in the shares
     has_left_out = learned is None and log.rules.missing != "last" and log.share_without_confidence > 0
     counted_rows = f"all {int(rows.sum()):,} answers: " if has_left_out else ""
-    notes = [f"{counted_rows}{three_way}."]  # its text is the three shares and the score at this price, with intervals
+    notes = [
+        f"{counted_rows}{three_way}."
+    ]  # its text is the three shares and the score at this price, with intervals
     # `log.unanswered` is the share of questions without an answer
     if log.has_confidence and log.unanswered and log.answered[rows].any():
         notes.append(_describe_areas_by_opposite_rule(log, level, learned))

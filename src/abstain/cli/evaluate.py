@@ -20,7 +20,13 @@ from abstain._tables import GROUPS_SHOWN, count_noun, count_samples, format_esti
 from abstain.cli import options as opt
 from abstain.cli import screen
 from abstain.cli.dependent_rows import hints_in_file
-from abstain.cli.describe import answer_notes, describe_areas_by_rule, describe_file, draw_description
+from abstain.cli.describe import (
+    answer_notes,
+    describe_areas_by_rule,
+    describe_file,
+    draw_description,
+    suggest_threshold,
+)
 from abstain.confidence import LearnedConfidence
 from abstain.errors import AbstainError, MemoryLimitError
 from abstain.evaluation import Entry, Evaluation
@@ -174,29 +180,18 @@ def _add_hints(
 def suggest_after(file: str, read_options: opt.ReadOptions, predictions: Predictions) -> None:
     """Print what to run after a table of `file`, on stderr: a threshold, a page, and the meaning of the numbers.
 
-    The commands have the same options for reading the file. The risk of the threshold is half of the error rate of the
-    answered samples, rounded to one digit; 0.05 if the file has other losses or all answers are right.
+    The commands have the same options for reading the file. No threshold where none would be found.
     """
-    half_error_rate = 0.0
-    if predictions.is_graded:
-        answered = predictions.without_abstentions()
-        losses = answered.own_or_zero_one_losses()
-        half_error_rate = float(np.average(losses, weights=answered.sample_weight)) / 2
-    risk = f"{half_error_rate:.1g}" if half_error_rate else "0.05"
-    flags = read_options.flags()
-    # groups that the user named are meant to be used, which takes this option
-    by_group = ["--groups"] if "groups" in read_options.columns else []
+    threshold_command = suggest_threshold(file, read_options, predictions)
+    purposes = (
+        {}
+        if threshold_command is None
+        else {threshold_command: "below which confidence should it not answer?"}
+    )
     opt.suggest_commands(
         {
-            (
-                "threshold",
-                file,
-                *flags,
-                *by_group,
-                "--risk",
-                risk,
-            ): "below which confidence should it not answer?",
-            ("report", file, *flags, "-o", "report.html"): "curves and thresholds on one page",
+            **purposes,
+            ("report", file, *read_options.flags(), "-o", "report.html"): "curves and thresholds on one page",
             ("evaluate", "--help"): "what each number means",
         }
     )
@@ -220,7 +215,8 @@ def evaluate_predictions(
     """
     arguments = predictions.arguments(scores=scores, losses=losses)
     table = abstain.evaluate(**arguments, level=level, **options, progress=False)
-    table = replace(table, notes=(*opt.fitted_rows_notes(predictions), *table.notes))
+    notes_on_direction = predictions.with_sign_advice(table.notes)
+    table = replace(table, notes=(*opt.fitted_rows_notes(predictions), *notes_on_direction))
     log = predictions.log
     if log is not None:
         log_price = 1.0 if price is None else price

@@ -425,8 +425,8 @@ class OpenedTable:
         if value_count > 1:
             raise file_error(
                 self.path,
-                f"column `{display_name(name)}` holds {value_count:,} values in each row, and the {role} of a row is "
-                f"one value. Write a row for each of them, with a column that names the question.",
+                f"column `{display_name(name)}` holds {value_count:,} values in each row; -c {role} takes one. Write a "
+                f"row for each value, with a column that names the question.",
             )
 
     def list_columns(self, max_columns: int = 8) -> str:
