@@ -209,6 +209,12 @@ def test_every_command_counts_a_class_of_refusals_as_it_says(refusing_classifier
     area_of_score = {e["score"]: e["estimate"] for e in table["entries"] if e["metric"] == "aurc"}
     assert list(area_of_score) == ["max_softmax", "energy"]
     assert area_of_score["max_softmax"] == pytest.approx(areas["timid"], rel=1e-9)
+    calibration = ["--metric", "brier_score", "--json"]
+    brier_scores = [
+        json.loads(CliRunner().invoke(cli, ["evaluate", paths[0], *rule, *calibration]).stdout)["entries"][0]
+        for rule in (refusals, wrong)
+    ]
+    assert brier_scores[0]["estimate"] == brier_scores[1]["estimate"]  # refusals have no probability
     alone = CliRunner().invoke(cli, ["evaluate", paths[0], *refusals])
     notes = " ".join(alone.output.split())
     assert "not attempted" in notes

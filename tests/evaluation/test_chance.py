@@ -120,3 +120,50 @@ def test_chance_alone_is_not_told(errors):
         for _ in range(60)
     )
     assert sum(any(SAID in note for note in table.notes) for table in tables) <= 2
+
+
+def test_computed_scores_and_changed_signs_get_other_advice(files):
+    rng = np.random.default_rng(6)
+    labels = rng.integers(0, 2, 400)
+    logits = rng.normal(size=(400, 2)) + 2 * np.eye(2)[labels]
+    wrong = logits.argmax(axis=1) != labels
+    logits += 40.0 * wrong[:, None]  # the largest logit is larger for wrong answers, the softmax is as before
+    table = abstain.evaluate(logits, labels)
+    (said,) = [note for note in table.notes if note.startswith(f"max_logit {SAID}")]
+    assert "computed from the class scores" in said
+    assert "change its sign" not in said
+    np.savez(files / "z.npz", logits=logits, labels=labels)
+    for command in (["threshold", str(files / "z.npz"), "--risk", "0.3", "--score", "max_logit"],
+                    ["compare", str(files / "z.npz"), "--score", "max_logit,max_softmax"]):  # fmt: skip
+        shown = " ".join(CliRunner().invoke(cli, command).output.split())
+        assert SAID in shown
+        assert "computed from the class scores" in shown
+        assert "change its sign" not in shown
+    for command in (["evaluate", str(files / "b.csv")], ["threshold", str(files / "b.csv"), "--risk", "0.2"]):
+        done = CliRunner().invoke(cli, [*command, "-c", "confidence=-entropy"])
+        shown = " ".join(done.output.split())
+        assert "Its sign is changed already" in shown
+        assert "-c confidence=entropy)" in shown
+
+
+def test_the_direction_is_judged_on_the_answers_that_have_the_confidence(tmp_path):
+    """Right answers without the confidence are ranked last by it, which says nothing of its direction."""
+    rng = np.random.default_rng(7)
+    rows = [f"{k},1,,{rng.random():.3f}" for k in range(200)]
+    for k in range(200, 300):
+        right = rng.random() < 0.5
+        rows.append(f"{k},{int(right)},{0.5 * rng.random() + 0.5 * right:.3f},{rng.random():.3f}")
+    path = tmp_path / "gaps.csv"
+    path.write_text("\n".join(["id,correct,inner,stated", *rows]) + "\n")
+    both = ["-c", "confidence=inner,stated"]
+    table = json.loads(CliRunner().invoke(cli, ["evaluate", str(path), *both, "--json"]).stdout)
+    auroc = next(e for e in table["entries"] if (e["score"], e["metric"]) == ("inner", "auroc"))
+    assert auroc["high"] < 0.5
+    assert not any(SAID in note for note in table["notes"])
+    last = ["-c", "confidence=inner", "--missing", "last"]
+    for command in (["compare", str(path), *both], ["threshold", str(path), *last, "--risk", "0.3"]):
+        done = CliRunner().invoke(cli, command)
+        assert done.exit_code in (0, 4), done.output
+        assert SAID not in " ".join(done.output.split())
+    turned = ["evaluate", str(path), "-c", "confidence=-inner", "--missing", "last", "--json"]
+    assert any(SAID in note for note in json.loads(CliRunner().invoke(cli, turned).stdout)["notes"])

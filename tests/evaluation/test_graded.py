@@ -190,6 +190,41 @@ def test_evaluate_takes_these_metrics_by_name(answers):
     assert "probability from 0 to 1" in scaled["brier_score"].reason
 
 
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+def test_the_calibration_of_class_scores_is_that_of_the_largest_probability(answers, kind):
+    rng = np.random.default_rng(8)
+    labels = rng.integers(0, 3, 300)
+    logits = rng.normal(size=(300, 3)) + np.eye(3)[labels]
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    right = (probs.argmax(axis=1) == labels).astype(float)
+    largest = probs.max(axis=1)
+    answered = answers["answered"]
+    law = answers["groups"] == "law"
+    arguments = {
+        kind: {"logits": logits, "probs": probs}[kind],
+        "labels": labels,
+        "abstained": ~answered,
+        "groups": answers["groups"],
+        "losses": ["zero_one"],
+        "metrics": ["brier_score", "calibration_error", "aurc"],
+    }
+    table = abstain.evaluate(**arguments)
+    for group, rows in ((None, answered), ("law", answered & law)):
+        found = table.select(metric="brier_score", score="max_softmax", group=group)[0]
+        same = abstain.calibration.brier_score(right[rows], largest[rows]).score
+        assert (found.estimate, found.low) == pytest.approx((same.estimate, same.low))
+    error = abstain.calibration.calibration_error(right[answered], largest[answered]).root
+    assert table["max_softmax", "zero_one", "calibration_error"].estimate == pytest.approx(error.estimate)
+    margin = table["softmax_margin", "zero_one", "brier_score"]
+    assert margin.reason == "of class scores, only max_softmax is a probability of being right"
+    own = abstain.evaluate(**arguments | {"confidence": {"max_softmax": largest / 2, "mine": largest}})
+    halved = abstain.calibration.brier_score(right[answered], largest[answered] / 2).score
+    assert own["max_softmax", "zero_one", "brier_score"].estimate == pytest.approx(halved.estimate)
+    assert own["mine", "zero_one", "brier_score"].estimate == pytest.approx(
+        table["max_softmax", "zero_one", "brier_score"].estimate
+    )
+
+
 def test_evaluate_without_a_confidence(answers):
     table = abstain.evaluate(loss=1.0 - answers["correct"], abstained=~answers["answered"])
     assert table.entries == evaluate_answers(answers["correct"], answered=answers["answered"]).entries

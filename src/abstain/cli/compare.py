@@ -337,6 +337,7 @@ def compare_in_memory(
             planned=planned,
             **columns,
         )
+    result = replace(result, notes=_judge_directions(result, contestants, loss))
     result = replace(
         result, loss=_common_loss(contestants, loss, default=result.loss), score=_common_score(contestants)
     )
@@ -365,6 +366,27 @@ def _notes_on_guessing(models: Sequence[Predictions]) -> list[str]:
         if model.has_class_scores and model.labels is not None
     ]
     return [note for note in notes if note is not None]
+
+
+def _judge_directions(result: Comparison, contestants: Contestants, loss: str) -> tuple[str, ...]:
+    """The notes of a comparison, where warnings of rankings worse than chance are about answers with a confidence.
+
+    `contestants` holds each model with the name of the score that ranks it, by name in the ranking; `loss` names what
+    is computed from class scores. The comparison itself knows neither which answers are ranked last for lack of a
+    confidence, nor how a confidence came to be.
+    """
+    chance = abstain.evaluation.chance
+    notes = chance.with_sign_advice(
+        result.notes, {name: model.name_of_ranking() for name, (model, _) in contestants.items()}
+    )
+    for name, (model, score) in contestants.items():
+        ranked = model.with_own_confidence()
+        if ranked is not None and ranked.n == model.n:
+            continue
+        about_all = chance.chance_warnings(note for note in notes if note.startswith(f"{name} "))
+        notes = [note for note in notes if note not in about_all]
+        notes += opt.direction_warnings(model, score, loss, title=name)
+    return tuple(notes)
 
 
 def _drop_absent_confidences(model: Predictions, notes: list[str]) -> Predictions | None:

@@ -344,18 +344,32 @@ def warn_if_worse_than_chance(predictions: abstain.formats.Predictions, score: s
 
     `score` and `loss` name what is computed from class scores, if the file has any.
     """
-    answered = predictions.without_abstentions()
-    sample_loss, confidence = answered.loss_and_confidence(score, loss)
+    for warning in direction_warnings(predictions, score, loss, title="confidence"):
+        say(f"warning: {abstain.formats.safety.display_name(predictions.name)}: {warning}")
+
+
+def direction_warnings(
+    predictions: abstain.formats.Predictions, score: str, loss: str, *, title: str
+) -> list[str]:
+    """Return a warning if a file's confidence ranks the answers that have it significantly worse than chance, or [].
+
+    `score` and `loss` name what is computed from class scores, if the file has any; the warning begins with `title`.
+    """
+    chance = abstain.evaluation.chance
+    ranked = predictions.without_abstentions().with_own_confidence()
+    if ranked is None:
+        return []
+    sample_loss, confidence = ranked.loss_and_confidence(score, loss)
     table = abstain.evaluate(
         loss=sample_loss,
-        confidence=confidence,
-        clusters=answered.clusters,
+        confidence={title: confidence},
+        clusters=ranked.clusters,
         metrics=["auroc"],
         progress=False,
     )
     # of the table's notes, those about rankings that are worse than chance
-    for warning in abstain.evaluation.chance.chance_warnings(table.notes):
-        say(f"warning: {abstain.formats.safety.display_name(predictions.name)}: {warning}")
+    warnings = chance.chance_warnings(table.notes)
+    return chance.with_sign_advice(warnings, {title: ranked.name_of_ranking()})
 
 
 def explicit_value(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from abstain.evaluation.results import Entry
 
 _PHRASE = "ranks worse than chance"
+_END = "wrong samples have the higher values."
 _LEVEL_OF_WARNING = 0.99  # of the interval that must lie below 1/2: chance alone rarely raises the warning
 # larger rankings are tested only where their AUROC is known already
 _MOST_SAMPLES_SORTED_FOR_AUROC = 1_000_000
@@ -42,7 +43,9 @@ def auroc_of_samples(samples: CheckedSamples) -> float | None:
         return None
 
 
-def worse_than_chance(name: str, samples: CheckedSamples, estimate: float | None) -> str | None:
+def worse_than_chance(
+    name: str, samples: CheckedSamples, estimate: float | None, *, is_computed: bool = False
+) -> str | None:
     """A warning if the interval of a ranking's AUROC lies entirely below 1/2, otherwise None.
 
     Parameters
@@ -53,6 +56,8 @@ def worse_than_chance(name: str, samples: CheckedSamples, estimate: float | None
         Checked samples with the confidence that ranks them. Losses other than 0/1 have no AUROC and no warning.
     estimate : float or None
         Their AUROC, as `auroc_of_samples` or a table of results has it; None gives no warning.
+    is_computed : bool
+        Whether confidences and losses were computed from class scores, so that no column is mistaken for another.
     """
     if not samples.zero_one or estimate is None or estimate >= 0.5:
         return None
@@ -69,6 +74,10 @@ def worse_than_chance(name: str, samples: CheckedSamples, estimate: float | None
         return None
     if interval.high >= 0.5:
         return None
+    if is_computed:
+        return (
+            f"{_describe_ranking(name, interval.estimate, interval.low, interval.high)} {sign_advice(None)}"
+        )
     loss = samples.answered_loss
     error_rate = float(np.average(loss, weights=samples.answered_weight))
     return _warning_sentence(name, interval.estimate, interval.low, interval.high, error_rate)
@@ -97,6 +106,51 @@ def chance_warnings(notes: Iterable[str]) -> list[str]:
     return [note for note in notes if _PHRASE in note]
 
 
+def sign_advice(name: str | None) -> str:
+    """What to do about the sign of a confidence that ranks worse than chance.
+
+    `name` is that of its column, with a minus sign before it where the user has changed the sign; None for a confidence
+    that is computed from class scores.
+    """
+    if name is None:
+        return "It is computed from the class scores, so its sign is right; another one may rank better."
+    if name.startswith("-"):
+        column = name.removeprefix("-")
+        return (
+            f"Its sign is changed already; if {column} is higher for surer answers, leave the minus sign out (command "
+            f"line: -c confidence={column})."
+        )
+    return (
+        "If the confidence measures uncertainty, as an entropy does, change its sign (command line: -c "
+        "confidence=-NAME)."
+    )
+
+
+def with_sign_advice(notes: Iterable[str], confidence_names: Mapping[str, str | None]) -> list[str]:
+    """The notes of a table or a comparison, with what applies to the sign of the confidence that ranks each name.
+
+    `confidence_names` maps names in the table to names of confidences, as `sign_advice` takes them. A note on another
+    name, or about something else, stays as it is.
+    """
+    advised = []
+    for note in notes:
+        name, phrase, _ = note.partition(f" {_PHRASE} ")
+        if phrase and name in confidence_names:
+            confidence_name = confidence_names[name]
+            advice = sign_advice(confidence_name)
+            for general_advice in (sign_advice(name), sign_advice("")):
+                note = note.replace(general_advice, advice)
+            if confidence_name is None:  # no column is mistaken for another, so nothing is said of errors
+                note = f"{note.partition(_END)[0]}{_END} {advice}"
+        advised.append(note)
+    return advised
+
+
+def _describe_ranking(name: str, estimate: float, low: float | None, high: float | None) -> str:
+    """The sentence that a ranking is worse than chance."""
+    return f"{name} {_PHRASE} (AUROC {estimate:.3g}, interval {low:.3g} to {high:.3g}): {_END}"
+
+
 def _warning_sentence(
     name: str, estimate: float, low: float | None, high: float | None, error_rate: float | None
 ) -> str:
@@ -104,16 +158,10 @@ def _warning_sentence(
 
     `error_rate` is the share of wrong samples, None where it is not known.
     """
-    warning = (
-        f"{name} {_PHRASE} (AUROC {estimate:.3g}, interval {low:.3g} to {high:.3g}): wrong samples have the higher "
-        f"values. "
-    )
+    warning = f"{_describe_ranking(name, estimate, low, high)} "
     if error_rate is not None and error_rate > 0.5:
         warning += (
             f"{error_rate:.0%} are wrong: if the column holds 1 for an error, say so (command line: -c error=NAME; "
             f"Python: `loss=`). "
         )
-    return (
-        f"{warning}If the confidence measures uncertainty, as an entropy does, change its sign "
-        f"(command line: -c confidence=-NAME)."
-    )
+    return warning + sign_advice(name)

@@ -211,6 +211,8 @@ def further_entries(
     *,
     unanswerable: np.ndarray | None = None,
     has_confidence: np.ndarray | None = None,
+    is_computed: bool = False,
+    probability: np.ndarray | None = None,
     level: float,
     score: str,
     loss: str,
@@ -222,7 +224,9 @@ def further_entries(
     partly right; samples that abstained are not attempted. `unanswerable` has a truth value for each sample, abstained
     ones included, or is None where it is not known which questions have no answer. `has_confidence` has a truth value
     for each sample as well: False where the confidence is a number that only ranks the sample, so that calibration
-    leaves it out; None where all have a confidence of their own. Where the samples have weights, other losses, or for
+    leaves it out; None where all have a confidence of their own. `is_computed` says that the confidence was computed
+    from class scores; calibration is then that of `probability` (one for each sample, abstained ones included), the
+    largest class probability, and undefined without it. Where the samples have weights, other losses, or for
     calibration confidences that are no probabilities, an entry has the reason instead of a number. `level` is the
     two-sided confidence level, such as 0.95; `score`, `loss` and `group` are the place of the entries in the table.
     """
@@ -256,9 +260,16 @@ def further_entries(
             if not has_own.any():
                 entries.append(replace(entry, n=0, reason="no answer has a confidence of its own"))
                 continue
+            if is_computed and probability is None:
+                reason = "of class scores, only max_softmax is a probability of being right"
+                entries.append(replace(entry, reason=reason))
+                continue
+            calibrated = samples.answered_confidence
+            if is_computed and probability is not None:
+                calibrated = probability[attempted]
             try:
                 right_with_own = 1 - losses[has_own]
-                confidence_with_own = samples.answered_confidence[has_own]
+                confidence_with_own = calibrated[has_own]
                 interval = metric.measure(right_with_own, confidence_with_own, level, clusters_with_own)
             except InputError as error:
                 entries.append(replace(entry, reason=message_without_function(error)))

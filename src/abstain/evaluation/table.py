@@ -765,6 +765,11 @@ def _evaluate_in_memory(
             for group, ranking in _rankings(confidence, group_names, codes):
                 group_samples = samples_of_group[group]
                 has_own = has_confidence.get(score)
+                # the user's own that replace computed ones are these for all samples that have one
+                is_computed = score in vectors.computed_scores and (
+                    score not in vectors.replaced_scores or has_own is not None
+                )
+                probability = vectors.probability if score == "max_softmax" else None
                 for loss, samples_with_loss in group_samples.samples_by_loss.items():
                     if not samples_with_loss.zero_one and (group, loss) not in best_order:
                         best_order[group, loss] = ranked_by_loss(
@@ -785,6 +790,8 @@ def _evaluate_in_memory(
                         samples,
                         unanswerable=unanswerable_of_group[group],
                         has_confidence=None if has_own is None else has_own[rows_of_group[group]],
+                        is_computed=is_computed,
+                        probability=None if probability is None else probability[rows_of_group[group]],
                         level=level,
                         score=score,
                         loss=loss,
@@ -796,9 +803,18 @@ def _evaluate_in_memory(
                         auroc = next(
                             (entry.estimate for entry in entries[key] if entry.metric == AUROC.key), None
                         )
-                        if auroc is None:
-                            auroc = auroc_of_samples(samples)
-                        warning = worse_than_chance(score, samples, auroc)
+                        ranked_samples: CheckedSamples | None = samples
+                        if has_own is not None and not has_own.all():
+                            # the others are ranked by a number that is none of this confidence
+                            ranked_samples = _samples_with_confidence(
+                                vectors.losses[loss], vectors.scores[score], columns, repetitions, has_own
+                            )
+                            auroc = None
+                        if auroc is None and ranked_samples is not None:
+                            auroc = auroc_of_samples(ranked_samples)
+                        warning = None
+                        if ranked_samples is not None:
+                            warning = worse_than_chance(score, ranked_samples, auroc, is_computed=is_computed)
                         if warning is not None:
                             warnings.append(warning)
             bars.advance("evaluating", 1, len(vectors.scores))
@@ -824,6 +840,26 @@ def _evaluate_in_memory(
         abstained=abstained_mass / (any_total.total_mass + abstained_mass),
         clusters=cluster_counts(None if clusters is None else clusters[checked_rows]),
     )
+
+
+def _samples_with_confidence(
+    loss: np.ndarray,
+    confidence: np.ndarray,
+    columns: Mapping[str, np.ndarray | None],
+    repetitions: bool,
+    has_own: np.ndarray,
+) -> CheckedSamples | None:
+    """The checked samples that have a confidence of their own; None where all of these abstained or have no weight.
+
+    `columns` are sample_weight, abstained and clusters of all samples, or None; `has_own` is a mask of all samples.
+    """
+    own_columns = {name: None if column is None else column[has_own] for name, column in columns.items()}
+    try:
+        return gather(
+            "evaluate", AUROC, loss[has_own], confidence[has_own], **own_columns, repetitions=repetitions
+        )
+    except InputError:
+        return None
 
 
 def _notes_on_calibration(entries: Mapping[Key, Sequence[Entry]]) -> list[str]:

@@ -31,12 +31,17 @@ _RESPONSE_METHODS = ("predict_proba", "decision_function")  # of a classifier; t
 class Vectors(NamedTuple):
     """Losses and confidences of one data set by name, all of one length.
 
-    `notes` are sentences that the reader of the result should see.
+    `notes` are sentences that the reader of the result should see. `computed_scores` are the names of scores that were
+    computed from class scores, `replaced_scores` those of them that the user's own confidences replaced. `probability`
+    is the largest class probability of each sample, where "max_softmax" was computed.
     """
 
     losses: dict[str, np.ndarray]
     scores: dict[str, np.ndarray]
     notes: tuple[str, ...]
+    computed_scores: frozenset[str] = frozenset()
+    replaced_scores: frozenset[str] = frozenset()
+    probability: np.ndarray | None = None
 
     @property
     def n(self) -> int:
@@ -132,7 +137,16 @@ def read_model(
             f"{computed.rounded:,} samples ({computed.rounded / sample_count:.1%}) have a softmax of exactly 1.0 in "
             f"float32; ranked here by the logits, they do not tie."
         )
-    return Vectors(losses=_vectors_by_name("loss", computed.losses), scores=confidences, notes=tuple(notes))
+    probability = None
+    if "max_softmax" in confidences:
+        probability = np.asarray(score_module.display("max_softmax", confidences["max_softmax"]))
+    return Vectors(
+        losses=_vectors_by_name("loss", computed.losses),
+        scores=confidences,
+        notes=tuple(notes),
+        computed_scores=frozenset(confidences),
+        probability=probability,
+    )
 
 
 def _vectors_by_name(default_name: str, values: Any) -> dict[str, np.ndarray]:
@@ -237,7 +251,12 @@ def gather_vectors(
             "evaluate: scores and losses by name are computed from logits or probabilities, got none."
         )
     vectors = Vectors(  # the user's own replace computed ones of the same name
-        losses=computed.losses | user_losses, scores=computed.scores | user_scores, notes=computed.notes
+        losses=computed.losses | user_losses,
+        scores=computed.scores | user_scores,
+        notes=computed.notes,
+        computed_scores=computed.computed_scores,
+        replaced_scores=computed.computed_scores & user_scores.keys(),
+        probability=computed.probability,
     )
     lengths = {name: len(values) for name, values in (vectors.losses | vectors.scores).items()}
     if len(set(lengths.values())) != 1:

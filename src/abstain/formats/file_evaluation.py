@@ -16,6 +16,7 @@ from abstain._roles import COLUMN_NAMES, ROLES, normalise_name, role_of
 from abstain.confidence import LearnedConfidence
 from abstain.errors import AbstainWarning, DataError, MemoryLimitError
 from abstain.evaluation import Evaluation, evaluate, register_engine
+from abstain.evaluation.chance import with_sign_advice
 from abstain.formats.alignment import read_text_batches
 from abstain.formats.answers import columns_of_repeats, keep_stated_verdict
 from abstain.formats.learning_columns import LEARNING_ROLES
@@ -258,8 +259,9 @@ def evaluate_with_engine(
     module = importlib.import_module(f"abstain.engines.{engine}")
     # Workers of an engine may run in another folder, so that they need the whole path.
     evaluation: Evaluation = module.evaluate(os.path.abspath(path), **columns, **options)
-    if "logits" in columns:
-        return evaluation
+    if "logits" in columns:  # all scores are computed from them
+        notes = with_sign_advice(evaluation.notes, dict.fromkeys(evaluation.scores))
+        return replace(evaluation, notes=tuple(notes))
     score = LEARNED if isinstance(columns["confidence"], LearnedConfidence) else "confidence"
     # an entry for each metric of each score and loss, of which there is one here
     entries = tuple(replace(entry, score=score, loss="loss") for entry in evaluation.entries)
@@ -334,7 +336,8 @@ def _split_arguments(arguments: dict[str, Any]) -> _Arguments:
 def _evaluate_predictions(predictions: Predictions, options: dict[str, Any]) -> Evaluation:
     """Evaluate predictions; options replace the arguments that they make, and errors name the file."""
     with naming_file(predictions.path):
-        return evaluate(**{**predictions.arguments(), **options})
+        evaluation = evaluate(**{**predictions.arguments(), **options})
+    return replace(evaluation, notes=predictions.with_sign_advice(evaluation.notes))
 
 
 register_engine("path", evaluate_path)

@@ -12,6 +12,7 @@ from abstain import losses
 from abstain import scores as score_module
 from abstain._roles import COLUMN_NAMES, normalise_name
 from abstain._tables import Printable
+from abstain.evaluation import chance
 from abstain.evaluation.vectors import DEFAULT_SCORES, expand_names
 from abstain.formats.columns import Column, TextValues, Values, as_array
 from abstain.formats.learning_columns import LENGTH_OF
@@ -161,11 +162,14 @@ class Predictions(Printable):
         scores, from which losses are computed. "unanswerable" is left out where refusals count as wrong answers.
 
         `scores` and `losses` are those arguments of `evaluate`: names of what is computed from class scores, "all", or
-        None for the default. They are passed on; where refusals count as wrong, their results take the place of the
-        class scores, and "zero_one" is the only loss. DataError where another loss is named then.
+        None for the default. They are passed on. Where refusals count as wrong, "loss" and "confidence" replace what
+        `evaluate` computes from class scores, and "zero_one" is the only loss; DataError where another one is named.
         """
         if self.has_class_scores and self.refused is not None:
-            return self._with_computed_columns(scores, losses).arguments()
+            by_columns = self._with_computed_columns(scores, losses)
+            class_scores = {self.kind: self.class_scores(), "labels": self.labels}
+            computed = {"scores": list(by_columns.signals), "losses": ["zero_one"]}
+            return {**by_columns.arguments(), **class_scores, **computed}
         arguments: dict[str, Any] = {
             "scores": scores,
             "losses": losses,
@@ -229,6 +233,31 @@ class Predictions(Printable):
             if not has_own_confidence.all():
                 mask_by_name[name] = has_own_confidence
         return mask_by_name
+
+    def name_of_ranking(self) -> str | None:
+        """Return the name of the confidence that ranks the samples; None where it is computed from class scores."""
+        if self.has_class_scores:
+            return None
+        return next(iter(self.signals), self.column_of_role.get("confidence", "confidence"))
+
+    def with_sign_advice(self, notes: Iterable[str]) -> tuple[str, ...]:
+        """Return notes of a table of this file, in which warnings about a direction know the name of the column.
+
+        A single confidence is called "confidence" in a table, whichever its column.
+        """
+        column = "" if self.signals else self.column_of_role.get("confidence", "")
+        return tuple(chance.with_sign_advice(notes, {"confidence": column} if column else {}))
+
+    def with_own_confidence(self) -> Predictions | None:
+        """Return only the samples that have the confidence that ranks them; None where there is none.
+
+        All others are ranked last by a number that the file does not hold.
+        """
+        name = self.name_of_ranking() or ""
+        masks = self._rows_with_own_confidence([name])
+        if not masks:
+            return self
+        return self.rows(np.flatnonzero(masks[name])) if masks[name].any() else None
 
     def _unanswerable_if_refusals_abstain(self) -> np.ndarray | None:
         """Return `unanswerable`; None where refusals count as wrong answers, so that no abstention can be right."""

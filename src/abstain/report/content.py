@@ -364,6 +364,7 @@ def _gather_model(
     evaluation = abstain.evaluate(
         **arguments, metrics=metrics, level=level, repetitions=repetitions, progress=False
     )
+    evaluation = replace(evaluation, notes=predictions.with_sign_advice(evaluation.notes))
     samples = (losses.astype(np.float64), confidence)
     certified = certify_steps(
         predictions,
