@@ -57,6 +57,20 @@ def test_only_the_order_of_numbers_matters_and_weights_count_as_copies():
     assert np.all(scaled.leaves == fit_trees(columns, target, np.ones(400)).leaves)
 
 
+def test_a_fit_without_a_column_goes_on_after_the_trees_that_do_not_ask_about_it():
+    columns, target, _ = draw()
+    trees = fit_trees(columns, target, np.ones(2000))
+    for removed in range(3):
+        is_removed = np.arange(4) == removed
+        fewer = columns._replace(numbers=columns.numbers[:, ~is_removed[:3]])
+        first_trees = trees.before_questions_about(is_removed)
+        expected = fit_trees(fewer, target, np.ones(2000))
+        again = fit_trees(fewer, target, np.ones(2000), first_trees=first_trees)
+        np.testing.assert_array_equal(again.columns, expected.columns)
+        np.testing.assert_allclose(again.leaves, expected.leaves, rtol=1e-9, atol=1e-12)
+    assert len(first_trees.leaves) > 8  # of the column of noise
+
+
 def test_a_number_that_never_varies_divides_nothing():
     rng = np.random.default_rng(0)
     columns = TreeColumns(np.zeros((50, 1)), np.zeros((50, 1), dtype=np.int64))

@@ -74,6 +74,20 @@ class BoostedTrees:
         """The same trees with all values multiplied by a factor."""
         return replace(self, leaves=factor * self.leaves)
 
+    def before_questions_about(self, is_removed: np.ndarray) -> BoostedTrees:
+        """Return the trees before the first one that asks about a removed column, with the other columns counted anew.
+
+        `is_removed` has one entry per column. A fit without these columns gives the same trees up to there.
+        """
+        asks = is_removed[self.columns].reshape(-1, QUESTIONS_PER_TREE).any(axis=1)
+        tree_count = int(np.argmax(asks)) if asks.any() else len(asks)
+        new_number = np.cumsum(~is_removed) - 1
+        return BoostedTrees(
+            columns=new_number[self.columns[: QUESTIONS_PER_TREE * tree_count]],
+            cuts=self.cuts[: QUESTIONS_PER_TREE * tree_count],
+            leaves=self.leaves[: LEAVES_PER_TREE * tree_count],
+        )
+
     def fits(self, number_count: int, code_count: int) -> bool:
         """Has each tree three questions and eight leaves, and is each question about one of so many columns?
 
@@ -107,7 +121,13 @@ class _Bins(NamedTuple):
     is_question: np.ndarray
 
 
-def fit_trees(columns: TreeColumns, target: np.ndarray, weight: np.ndarray) -> BoostedTrees:
+def fit_trees(
+    columns: TreeColumns,
+    target: np.ndarray,
+    weight: np.ndarray,
+    *,
+    first_trees: BoostedTrees | None = None,
+) -> BoostedTrees:
     """Fit trees one after another, each to what the sum of those before it leaves of the logistic loss.
 
     Parameters
@@ -118,6 +138,8 @@ def fit_trees(columns: TreeColumns, target: np.ndarray, weight: np.ndarray) -> B
         From 0 (wrong) to 1 (right), neither all 0 nor all 1.
     weight : ndarray, shape (n,)
         Not negative, with mean 1.
+    first_trees : BoostedTrees, optional
+        The first trees of this fit, where they are known: a fit goes on after them, and they are part of the result.
 
     Returns
     -------
@@ -135,8 +157,14 @@ def fit_trees(columns: TreeColumns, target: np.ndarray, weight: np.ndarray) -> B
     rng = np.random.default_rng(_SEED)
     questions: list[int] = []  # numbers of bins, three per tree
     leaf_values: list[np.ndarray] = []
-    for _ in range(_TREE_COUNT):
+    known_count = 0
+    if first_trees is not None:
+        known_count = len(first_trees.leaves) // LEAVES_PER_TREE
+        log_odds += first_trees.apply(columns)
+    for number in range(_TREE_COUNT):
         rows = rng.permutation(row_count)[:rows_per_tree]
+        if number < known_count:  # its rows are drawn too, so that those of the next trees are the same
+            continue
         probability = sigmoid(log_odds[rows])
         slope = weight[rows] * (target[rows] - probability)  # minus the derivative of each row's loss
         curvature = weight[rows] * probability * (1 - probability)
@@ -148,8 +176,16 @@ def fit_trees(columns: TreeColumns, target: np.ndarray, weight: np.ndarray) -> B
         log_odds += values[leaf]
         questions += questions_of_tree
         leaf_values.append(values)
+    parts_of_columns = [bins.column[questions]]
+    parts_of_cuts = [bins.cut[questions]]
+    if first_trees is not None:
+        parts_of_columns.insert(0, first_trees.columns)
+        parts_of_cuts.insert(0, first_trees.cuts)
+        leaf_values.insert(0, first_trees.leaves)
     return BoostedTrees(
-        columns=bins.column[questions], cuts=bins.cut[questions], leaves=np.concatenate(leaf_values)
+        columns=np.concatenate(parts_of_columns),
+        cuts=np.concatenate(parts_of_cuts),
+        leaves=np.concatenate(leaf_values),
     )
 
 

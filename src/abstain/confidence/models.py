@@ -232,27 +232,27 @@ def _score_trees_without_inputs(
 ) -> dict[str, np.ndarray]:
     """Return the sums of trees, fitted again without each of the inputs, for held-out rows.
 
-    The arguments are those of `score_without_inputs`. Without an input that no tree asks about, the same trees would
-    be fitted again, so the sum of the model's own trees is returned.
+    The arguments are those of `score_without_inputs`. Trees are fitted again from the first one on that asks about the
+    input: those before it would be the same.
     """
     linear = model.linear
-    trees = model.trees
     assert linear is not None
-    assert trees is not None
+    assert model.trees is not None
     table, target, weight = fitted
     inputs = list_tree_inputs(model.profile, linear.plan)
     columns = make_tree_columns(table, model.profile, linear.plan)
     new_columns = make_tree_columns(held_out, model.profile, linear.plan)
-    input_of_column = (*inputs.of_numbers, *inputs.of_codes)
-    inputs_asked_about = {input_of_column[column] for column in np.unique(trees.columns)}
-    scores_of_own_trees = trees.scaled(1 / _TREE_SHARE).apply(new_columns)
+    trees = model.trees.scaled(1 / _TREE_SHARE)  # as they were fitted
     scores = {}
     for name in names:
-        if name in inputs_asked_about:
-            fitted_again = fit_trees(columns.without(name, inputs), target, weight)
-            scores[name] = fitted_again.apply(new_columns.without(name, inputs))
-        else:
-            scores[name] = scores_of_own_trees
+        is_removed = np.asarray([other == name for other in (*inputs.of_numbers, *inputs.of_codes)])
+        fitted_again = fit_trees(
+            columns.without(name, inputs),
+            target,
+            weight,
+            first_trees=trees.before_questions_about(is_removed),
+        )
+        scores[name] = fitted_again.apply(new_columns.without(name, inputs))
     return scores
 
 
