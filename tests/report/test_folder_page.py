@@ -44,6 +44,7 @@ def test_each_task_has_a_table_and_empty_columns_are_left_out():
     refusing = folder_page([row("law", "a", 0.6, "", unanswered=0.327)], label="AURC", level=0.9)
     assert "not answered" in refusing
     assert ">32.7%</td>" in refusing
+    assert row("law", "a", 0.6, "", unanswered=1e-4).unanswered_percent == "<0.1%"
     assert "not answered" not in html
     assert "No task has two models that can be compared." in area
 

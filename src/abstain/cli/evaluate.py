@@ -356,9 +356,9 @@ def repeated_entries(predictions: Predictions, level: float) -> list[Entry]:
     them is a question with its repeats. `level` is the confidence level of the intervals. Nothing for partly right
     answers.
     """
+    log = predictions.log
     # without a column of questions, clusters are something else than repeats of a question
-    is_repeated = predictions.log is not None and predictions.log.question is not None
-    if not is_repeated or predictions.clusters is None or predictions.log.model_count > 1:
+    if log is None or log.question is None or log.model_count > 1 or predictions.clusters is None:
         return []
     graded = predictions.graded_arguments()
     attempt_counts = np.unique(predictions.clusters.astype(str), return_counts=True)[1]

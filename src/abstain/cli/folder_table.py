@@ -101,7 +101,7 @@ def compare_folders(
         "questions": [str(row.questions) for row in rows],
         "answers": [str(row.answers) for row in rows],
         "accuracy": [str(row.accuracy) for row in rows],
-        "not answered": [f"{row.unanswered:.1%}" for row in rows],
+        "not answered": [row.unanswered_percent for row in rows],
         "rank": [row.rank for row in rows],
         label: [str(row.area) for row in rows],
         "confidence": [row.signal for row in rows],
@@ -420,7 +420,8 @@ def draw_folder(
         for title, cells in columns.items()
     }
     room = console.width - sum(width + _GAP for width in widths.values())
-    model_width = min(max(len(display_name(row.model)) for row in rows), max(room, _SHORTEST_NAME))
+    longest_name = max(len(name) for name in ("model", *(display_name(row.model) for row in rows)))
+    model_width = min(longest_name, max(room, _SHORTEST_NAME))
     first_row = 0  # of the task, as an index of `rows`
     for task, task_rows in rows_by_task.items():
         console.print()
@@ -447,7 +448,7 @@ def _screen_columns(console: Console, rows: Sequence[FolderRow], label: str) -> 
     columns = {
         "questions": [_count_cell(row) for row in rows],
         "accuracy": [_estimate_cell(console, row.accuracy) for row in rows],
-        "not answered": [Text(f"{row.unanswered:.1%}" if row.unanswered else "") for row in rows],
+        "not answered": [Text(row.unanswered_percent if row.unanswered else "") for row in rows],
         "rank": [Text(row.rank) for row in rows],
         label: [_estimate_cell(console, row.area, below=row.signal) for row in rows],
     }

@@ -343,7 +343,7 @@ def make_log(
         log,
         column_of_role=log.column_of_role | columns_used,
         ids=ids,
-        model_count=count_models(source, roles, selected_rows).count,
+        model_count=count_models(source, roles, selected_rows).model_count,
         **learning_columns,
     )
 
@@ -351,7 +351,7 @@ def make_log(
 class ModelCount(NamedTuple):
     """How many models the rows of a file are of."""
 
-    count: int  # 1 where no column says it
+    model_count: int  # 1 where no column says it
     column: str  # which names the model of each row; "" where there is none
 
 
@@ -361,9 +361,10 @@ def count_models(
     """Count the models of the selected rows (None: all) by a column that names them and has no other role."""
     name = find_model_column(source)  # "" where there is none
     if not name or any(name in columns.names for columns in roles.values()):
-        return ModelCount(count=1, column="")
+        return ModelCount(model_count=1, column="")
     texts = source.columns[name].as_texts()
-    return ModelCount(count=len(np.unique(texts if row_mask is None else texts[row_mask])), column=name)
+    model_count = len(np.unique(texts if row_mask is None else texts[row_mask]))
+    return ModelCount(model_count=model_count, column=name)
 
 
 def _load_replies(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) -> Values | None:
@@ -1052,6 +1053,7 @@ def _describe_counts(log: Log) -> list[str]:
             f"{is_or_are(unscored_count)} left out{remedy}."
         )
     unanswered_count = int((~log.answered).sum())
+    row_word = "question" if log.questions == log.n else "row"  # a question may have several rows
     if unanswered_count:
         if log.rules.unanswered == "abstained":
             meaning = "abstentions: never accepted, kept in the coverage"
@@ -1060,7 +1062,7 @@ def _describe_counts(log: Log) -> list[str]:
             meaning = "wrong, ranked last"
             other_rule = "abstained"
         notes.append(
-            f"{unanswered_count:,} of {count_noun(log.n, 'question')} ({unanswered_count / log.n:.1%}) "
+            f"{unanswered_count:,} of {count_noun(log.n, row_word)} ({unanswered_count / log.n:.1%}) "
             f"{has_or_have(unanswered_count)} no answer and {is_or_are(unanswered_count)} taken as {meaning} "
             f"(--unanswered {other_rule} for the other way)."
         )

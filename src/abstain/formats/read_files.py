@@ -292,10 +292,10 @@ def _note_several_models(source: OpenedTable, roles: Mapping[str, RoleColumns], 
 
     `roles` maps each role to its columns, and `rules.only` (column name -> value) selects the rows.
     """
-    count, name = count_models(source, roles, select_rows(source, rules).mask)
-    if count > 1:
+    model_count, name = count_models(source, roles, select_rows(source, rules).mask)
+    if model_count > 1:
         message = (
-            f"{display_name(source.path.name)} holds {count:,} models by `{display_name(name)}`, which are "
+            f"{display_name(source.path.name)} holds {model_count:,} models by `{display_name(name)}`, which are "
             f"measured as one: compare them with `abstain compare --by {display_name(name)}`, or read one with "
             f"--only {display_name(name)}=VALUE."
         )

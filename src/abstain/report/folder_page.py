@@ -42,6 +42,13 @@ class FolderRow(NamedTuple):
     signal: str  # name of the confidence that `area` is of; "" where there is none
     area: Estimate  # the metric that the user chose, such as AURC; its numbers are None if undefined
 
+    @property
+    def unanswered_percent(self) -> str:
+        """The share of the questions without an answer, such as "32.7%"; "<0.1%" of a share that would read 0.0%."""
+        if 0 < self.unanswered < 0.0005:
+            return "<0.1%"
+        return f"{self.unanswered:.1%}"
+
 
 def folder_page(
     rows: Sequence[FolderRow],
@@ -169,7 +176,7 @@ def _task_table(task: str, rows: Sequence[FolderRow], label: str, level: float) 
     columns: dict[str, list[str | Cell]] = {
         "model": [name_cell[row.model] for row in rows],
         "accuracy": [estimate_cell(row.accuracy, places=3) for row in rows],
-        "not answered": [text(f"{row.unanswered:.1%}") for row in rows],
+        "not answered": [text(row.unanswered_percent) for row in rows],
         "rank": [text(row.rank) for row in rows],
         text(label): [estimate_cell(row.area, places=3) for row in rows],
         "confidence": [text(row.signal) for row in rows],
