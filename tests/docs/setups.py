@@ -49,11 +49,13 @@ def first_page() -> dict[str, Any]:
     import torch
 
     torch.manual_seed(0)
-    batches = [(torch.randn(64, 8), torch.randint(3, (64,))) for _ in range(2)]
+    train_batches, held_out_batches = (
+        [(torch.randn(64, 8), torch.randint(3, (64,))) for _ in range(2)] for _ in range(2)
+    )
     network = torch.nn.Linear(8, 3)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     names = {"torch": torch, "network": network, "optimizer": optimizer}
-    return {**names, "train_batches": batches, "held_out_batches": batches}
+    return {**names, "train_batches": train_batches, "held_out_batches": held_out_batches}
 
 
 def billion() -> dict[str, Any]:

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Subset, SubsetRandomSampler, TensorDataset
 
 import abstain
 from abstain.errors import InputError, ShapeError
 from abstain.torch import Tuned, fine_tune
-from abstain.torch.tuning import Averaging
+from abstain.torch.tuning import Averaging, check_held_out_apart
 
 ROOT = Path(__file__).parents[2]
 
@@ -142,7 +142,7 @@ def test_batches_may_be_mappings_and_padding_does_not_count():
     )
 
 
-@pytest.mark.parametrize("options", [{"epochs": 0}, {"looks": 0}, {"level": 1.0}, {"mix": 2.0}])
+@pytest.mark.parametrize("options", [{"epochs": 0}, {"looks": 0}, {"level": 1.0}, {"mix": 2.0}, {"rate": 0}])
 def test_nonsense_is_refused_by_name(options):
     with pytest.raises(InputError, match=next(iter(options))):
         fine_tune(small(), data(1), data(2), **options)
@@ -207,6 +207,91 @@ def test_batches_that_can_be_read_only_once_are_refused(make):
         fine_tune(small(), NeverRead(), make(data(2)), epochs=2)
 
 
+def as_loader(batches, dataset=None, **options):
+    dataset = TensorDataset(*(torch.cat(part) for part in zip(*batches))) if dataset is None else dataset
+    return DataLoader(dataset, 100, **options)
+
+
+def with_index(batches):
+    return [(x, torch.arange(len(y)) % 3, y) for x, y in batches]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (with_index, "3 parts instead of 2"),
+        (lambda batches: [(x,) for x, _ in batches], "1 part instead of 2"),
+        (lambda batches: next(iter(batches)), r"one tensor, of shape \(100, 6\).*TensorDataset"),
+        (lambda batches: as_loader(batches).dataset, r"and a tensor of shape \(\)\."),
+        (lambda batches: [(x.numpy(), y.numpy()) for x, y in batches], "ndarray and ndarray"),
+        (lambda batches: [{"input": x, "label": y} for x, y in batches], '"labels", but input, label'),
+        (lambda _: nn.Linear(6, 3), "must be a DataLoader or a list of batches, got Linear"),
+    ],
+    ids=["index", "one", "tensors", "dataset", "numpy", "mapping", "network"],
+)
+def test_batches_other_than_pairs_are_refused(make, words):
+    with pytest.raises(InputError, match=f"`train`.*{words}"):
+        fine_tune(small(), make(data(1)), data(2), epochs=1)
+    with pytest.raises(InputError, match=f"`held_out`.*{words}"):
+        fine_tune(small(), NeverRead(), make(data(2)), epochs=1)
+
+
+def test_swapped_arguments_are_refused():
+    with pytest.raises(
+        InputError, match=r"`network` must be .*got list.*fine_tune\(network, train, held_out\)"
+    ):
+        fine_tune(data(1), small(), data(2))
+
+
+def shared_samples():
+    batches = data(2)
+    everything = as_loader(batches)
+    dataset = everything.dataset
+    first, last = Subset(dataset, range(300)), Subset(dataset, range(299, 600))
+    yield batches, batches
+    yield everything, everything
+    yield as_loader(None, dataset, shuffle=True), everything
+    yield everything, as_loader(None, first)
+    yield as_loader(None, first, shuffle=True), everything
+    yield as_loader(None, first), as_loader(None, last)
+    yield as_loader(None, Subset(last, [0, 1])), as_loader(None, first)
+
+
+@pytest.mark.parametrize(("train", "held_out"), list(shared_samples()))
+def test_held_out_samples_of_the_training_data_are_refused(train, held_out):
+    with pytest.raises(InputError, match=r"`held_out` has samples of the training data.*random_split"):
+        fine_tune(small(), train, held_out)
+
+
+def test_other_parts_of_one_dataset_are_apart():
+    dataset = as_loader(data(2)).dataset
+    first, last = Subset(dataset, range(300)), Subset(dataset, range(300, 600))
+    check_held_out_apart("fine_tune", as_loader(None, first, shuffle=True), as_loader(None, last))
+    check_held_out_apart(
+        "fine_tune", as_loader(None, Subset(first, [1])), as_loader(None, Subset(first, [2]))
+    )
+    # samplers of the user's own may choose other samples
+    check_held_out_apart(
+        "fine_tune",
+        as_loader(None, dataset, sampler=SubsetRandomSampler(range(300))),
+        as_loader(None, dataset, sampler=list(range(300, 600))),
+    )
+    check_held_out_apart(
+        "fine_tune", DataLoader(dataset, batch_sampler=[[0, 1]]), DataLoader(dataset, batch_sampler=[[2, 3]])
+    )
+
+
+@pytest.mark.parametrize("argument", ["train", "held_out"])
+def test_nan_in_the_inputs_is_not_called_divergence(argument):
+    batches = {"train": data(1), "held_out": data(2)}
+    batches[argument][2][0][40, 3] = float("nan")
+    network = nn.Sequential(nn.Linear(6, 3))
+    with pytest.raises(
+        InputError, match=rf"`{argument}` hold NaN.*\(1 value, first in sample 40 of that batch\)"
+    ):
+        fine_tune(network, **batches, epochs=1)
+
+
 def test_an_optimizer_of_another_network_is_refused():
     other = torch.optim.SGD(small().parameters(), lr=0.1)
     with pytest.raises(InputError, match="`optimizer` has none of the network's parameters"):
@@ -265,6 +350,14 @@ def test_all_labels_ignored_are_refused_by_name():
 def test_a_start_without_errors_has_no_percentage():
     difference = abstain.inference.paired_difference([0, 0, 1], [3, 2, 1], [0, 0, 0], [3, 2, 1])
     assert "-> 0.1111 (epoch 1): not shown" in str(Tuned(False, 1, difference, ((1, 0.1),)))
+
+
+def test_averaged_weights_that_are_significantly_worse_are_called_so():
+    wrong = np.arange(400) >= 360
+    right_order, inverse_order = -np.arange(400.0), np.arange(400.0)
+    difference = abstain.inference.paired_difference(wrong, inverse_order, wrong, right_order)
+    assert difference.significant
+    assert ": higher than the start, which is kept (" in str(Tuned(False, 1, difference, ((1, 0.1),)))
 
 
 def test_the_example_of_the_page_is_short():

@@ -27,7 +27,7 @@ def check_options(
 
     `criterion` is the user's own loss per sample, or None for the cross-entropy. `label_smoothing` is the share of the
     target spread evenly over all classes. `mix`, from 0 to 1, is the share of the plain mean loss in the result; it is
-    only checked if it is a plain number, since reading a tensor would make the host wait for the GPU.
+    only checked if it is no tensor, since reading one would make the host wait for the GPU.
     """
     check_choice(NAME, "estimator", estimator, ESTIMATORS)
     check_choice(NAME, "reduction", reduction, ("mean", "sum", "none"))
@@ -35,7 +35,12 @@ def check_options(
     if not temperature > 0:
         raise InputError(f"{NAME}: `temperature` must be positive, got {temperature!r}.")
     check_fraction(NAME, "label_smoothing", label_smoothing, open_low=False)
-    if isinstance(mix, (int, float)):
+    if callable(mix):
+        raise InputError(
+            f"{NAME}: `mix` must be a number or a tensor of one; a schedule belongs to a loss object that counts its "
+            f"steps: `AURCLoss(mix=...)`."
+        )
+    if isinstance(mix, (int, float, str)):
         check_fraction(NAME, "mix", mix, open_low=False)
     if criterion is not None and label_smoothing:
         raise InputError(
@@ -68,7 +73,7 @@ def check_finite(xp: Namespace, logits: Array, remedy: str) -> None:
         raise InputError(
             f"{NAME}: `logits` must be finite (-inf may mask a class), got NaN or +inf, first in sample "
             f"{first_sample} ({int(invalid_per_sample.sum())} such values). "
-            f"Training has diverged: lower the learning rate, {remedy}."
+            f"An input is NaN or infinite, or training has diverged: then lower the learning rate, {remedy}."
         )
 
 

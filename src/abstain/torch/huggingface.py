@@ -20,6 +20,7 @@ from abstain.torch.tuning import (
     PairedPatience,
     Samples,
     Tuned,
+    check_held_out_apart,
     check_read_many_times,
     error_bar_entries,
 )
@@ -250,9 +251,10 @@ class TrainerTuning(TrainerCallback):  # type: ignore[misc, valid-type]
     ) -> None:
         """Evaluate the original weights, or continue the averaging of the checkpoint from which the run resumes.
 
-        The Trainer passes the `model` that it trains. Raises InputError if that checkpoint has no state of this
-        callback, or `looks` or `level` is out of range.
+        The Trainer passes the `model` that it trains. Raises InputError if the held-out samples are training samples,
+        that checkpoint has no state of this callback, or `looks` or `level` is out of range.
         """
+        check_held_out_apart("TrainerTuning", train_dataloader, self.held_out)
         averaging_state = None
         resumes = state.global_step > 0
         if resumes:

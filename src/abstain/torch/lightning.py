@@ -9,7 +9,14 @@ from typing import Any
 from abstain._check import check_fraction
 from abstain.errors import InputError, MissingDependencyError
 from abstain.torch.metrics import SelectiveMetric
-from abstain.torch.tuning import Averaging, PairedPatience, Tuned, check_read_many_times, error_bar_entries
+from abstain.torch.tuning import (
+    Averaging,
+    PairedPatience,
+    Tuned,
+    check_held_out_apart,
+    check_read_many_times,
+    error_bar_entries,
+)
 
 try:
     from lightning.pytorch.callbacks import Callback
@@ -165,9 +172,11 @@ class SelectiveTuning(Callback):  # type: ignore[misc]
         """Start averaging: `Averaging` copies the original weights and evaluates them on the held-out samples.
 
         A run that resumes from a checkpoint continues the averaging of that checkpoint instead; a second fit starts
-        anew. Raises InputError if the module has no network under the stated name, if the checkpoint has no state of
-        this callback, or if `trainer.max_epochs`, `looks` or `level` is out of range.
+        anew. Raises InputError if the module has no network under the stated name, if the held-out samples are training
+        samples, if the checkpoint has no state of this callback, or if `trainer.max_epochs`, `looks` or `level` is out
+        of range.
         """
+        check_held_out_apart("SelectiveTuning", trainer.train_dataloader, self.held_out)
         network_attribute = self.network
         network = getattr(pl_module, network_attribute, None)
         if network is None:

@@ -17,9 +17,10 @@ import numpy as np
 import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, update_bn
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler, Subset
 
 from abstain._arrays import Array, to_host
-from abstain._check import check_count, check_fraction, check_nonnegative
+from abstain._check import check_count, check_fraction, check_nonnegative, check_positive
 from abstain._tables import count_noun
 from abstain.errors import InputError
 from abstain.inference import Difference, Interval, interval, paired_difference
@@ -83,6 +84,8 @@ class Tuned:
         change = f", {100 * (averaged_aurc / original_aurc - 1):+.1f}%" if original_aurc else ""
         if self.improved:
             verdict = "lower than the start, the averaged weights are kept"
+        elif difference.significant and difference.difference > 0:
+            verdict = "higher than the start, which is kept"
         else:
             verdict = "not shown to be better than the start, which is kept"
         limits = f"difference [{difference.low:.3g}, {difference.high:.3g}] at {100 * difference.level:.4g}%"
@@ -123,11 +126,13 @@ def fine_tune(
         The finished classifier. It is changed in place, and in evaluation mode afterwards.
     train : iterable of batches
         An iterable that can be read many times, such as a DataLoader. A batch is (inputs, labels), or a mapping with
-        "labels" whose other entries are the network's arguments. Use the augmentation of the original training.
+        "labels" whose other entries are the network's arguments. Batches are moved to the device of the network. Use
+        the augmentation of the original training.
     held_out : iterable of batches
         Samples that the network was not trained on, in the same order each time they are read (no shuffling). Use
         thousands: the start must make at least eleven effective errors on them (as many errors of equal weight as would
-        say as much, so fewer than the errors), and with few errors only a large difference can be shown.
+        say as much, so fewer than the errors), and with few errors only a large difference can be shown. Choose a
+        threshold on other samples afterwards: these have already chosen the weights.
     epochs : int
         Passes over `train`. AURC was still falling after 20 on CIFAR; after 5 it may not be below the start yet.
     rate : float
@@ -152,19 +157,28 @@ def fine_tune(
     ------
     InputError
         Before training: if `epochs`, `looks`, `level` or `mix` is out of range, `train` or `held_out` can be read only
-        once, `optimizer` has none of the network's parameters, or `held_out` has other labels when it is read again or
-        too few errors for any verdict. Later: if `train` has no more batches, or `held_out` changes.
+        once, `optimizer` has none of the network's parameters, or `held_out` has samples of `train`, other labels when
+        it is read again, or too few errors for any verdict. Later: if `train` has no more batches, or `held_out`
+        changes. Also for a batch that is not (inputs, labels), or whose inputs are not finite.
 
     Examples
     --------
     >>> _ = torch.manual_seed(0)
-    >>> x = torch.randn(300, 4)
-    >>> batches = [(x, (x.sum(1) > 0).long())]
-    >>> fine_tune(torch.nn.Linear(4, 2), batches, batches, epochs=2, looks=1).looks[0][0]
+    >>> x = torch.randn(600, 4)
+    >>> y = (x.sum(1) > 0).long()
+    >>> train, held_out = [(x[:300], y[:300])], [(x[300:], y[300:])]
+    >>> fine_tune(torch.nn.Linear(4, 2), train, held_out, epochs=2, looks=1).looks[0][0]
     2
     """
+    if not isinstance(network, nn.Module):
+        raise InputError(
+            f"fine_tune: `network` must be a torch.nn.Module, got {type(network).__name__}. The order is "
+            f"`fine_tune(network, train, held_out)`."
+        )
     check_read_many_times("fine_tune", "train", train)
     check_read_many_times("fine_tune", "held_out", held_out)
+    check_held_out_apart("fine_tune", train, held_out)
+    rate = check_positive("fine_tune", "rate", rate)
     _check_trained(network, optimizer)
     if optimizer is None:
         optimizer = torch.optim.SGD(
@@ -175,10 +189,17 @@ def fine_tune(
     try:
         for _ in range(epochs):
             network.train()
-            for batch in _read_batches("fine_tune", "train", train, network):
+            for batch in _read_batches("fine_tune", "train", train, network, needs_labels=True):
                 optimizer.zero_grad()
                 logits, labels = _predict(network, batch)
-                criterion(logits, labels).backward()
+                try:
+                    loss = criterion(logits, labels)
+                except InputError:
+                    _check_inputs_finite(
+                        "fine_tune", "train", batch
+                    )  # NaN inputs look as if training diverged
+                    raise
+                loss.backward()
                 optimizer.step()
             averaging.after_epoch(train)
         return averaging.finish(train)
@@ -188,16 +209,69 @@ def fine_tune(
 
 
 def check_read_many_times(name: str, argument: str, batches: Iterable[Any]) -> None:
-    """Raise InputError for a generator or another plain iterator, which is empty when it is read a second time.
+    """Raise InputError for what is no iterable, and for a plain iterator, which is empty when it is read again.
 
     Iterators of other modules are let through, since some of them start anew each time. `name` is the function or
     callback and `argument` its parameter, for the message.
     """
+    if not (hasattr(batches, "__iter__") or hasattr(batches, "__getitem__")):
+        raise InputError(
+            f"{name}: `{argument}` must be a DataLoader or a list of batches, got {type(batches).__name__}."
+        )
     if isinstance(batches, Iterator) and type(batches).__module__ in _MODULES_OF_PLAIN_ITERATORS:
         raise InputError(
             f"{name}: `{argument}` can be read only once (it is a {type(batches).__name__}), but is needed many times. "
             f"Pass a DataLoader or a list of batches."
         )
+
+
+def check_held_out_apart(name: str, train: Any, held_out: Any) -> None:
+    """Raise InputError if the held-out samples are seen to be training samples, as far as can be told without reading.
+
+    That is the same object for both, or DataLoaders of one dataset, or of parts of one (`Subset`), that share samples.
+    `name` is the function or callback in the message.
+    """
+    shares_samples = train is held_out
+    train_source = _source_of(train)
+    held_out_source = _source_of(held_out)
+    if train_source is not None and held_out_source is not None:
+        train_data, train_indices = train_source
+        held_out_data, held_out_indices = held_out_source
+        if train_data is held_out_data:
+            if train_indices is None or held_out_indices is None:  # one of them has all samples
+                shares_samples = True
+            else:
+                shares_samples = not train_indices.isdisjoint(held_out_indices)
+    if shares_samples:
+        raise InputError(
+            f"{name}: `held_out` has samples of the training data, on which no network shows how it ranks new samples. "
+            f"Pass samples that it was not trained on, e.g. the other part of "
+            f"`torch.utils.data.random_split(dataset, [0.8, 0.2])`."
+        )
+
+
+def _source_of(batches: Any) -> tuple[Dataset[Any], set[int] | None] | None:
+    """Return the dataset that a DataLoader reads, and the indices of the samples (None: all of them).
+
+    A `Subset` is traced back to the dataset that it is a part of. Returns None if it is not known which samples are
+    read: for other iterables than DataLoaders, and for samplers other than those of torch that read everything.
+    """
+    if not isinstance(batches, DataLoader):
+        return None
+    # the sampler of single samples; with a `batch_sampler` of the user's own it is not used
+    sampler = getattr(batches.batch_sampler, "sampler", None)
+    is_plain = batches.batch_sampler is None or type(batches.batch_sampler) is BatchSampler
+    if batches.batch_sampler is None:
+        sampler = batches.sampler
+    if not is_plain or not isinstance(sampler, (RandomSampler, SequentialSampler)):
+        return None
+    dataset = batches.dataset
+    indices: list[int] | None = None
+    while isinstance(dataset, Subset):
+        positions = range(len(dataset)) if indices is None else indices
+        indices = [int(dataset.indices[position]) for position in positions]
+        dataset = dataset.dataset
+    return dataset, None if indices is None else set(indices)
 
 
 def _check_trained(network: nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
@@ -363,7 +437,8 @@ class Averaging:
         `self.averaged` holds the mean, in its `module`.
         """
         # each batch is wrapped in a mapping, because `update_bn` would pass on only the first part of a pair
-        train_batches = _read_batches(self.name, "train", train, self.network)
+        # labels are not used: a trainer's own batches may have other parts behind the inputs
+        train_batches = _read_batches(self.name, "train", train, self.network, needs_labels=False)
         wrapped_batches = ({"batch": batch} for batch in train_batches)
         update_bn(wrapped_batches, _TakesWrappedBatch(self.averaged))
         result = _evaluate(self.name, self.averaged, self.held_out)
@@ -448,7 +523,10 @@ class _TakesWrappedBatch(nn.Module):  # type: ignore[misc]
         self.network = network
 
     def forward(self, wrapped_batch: Mapping[str, Any]) -> Array:
-        logits, _ = _predict(self.network, wrapped_batch["batch"])
+        batch = wrapped_batch["batch"]
+        if not isinstance(batch, Mapping):
+            return self.network(batch[0])
+        logits, _ = _predict(self.network, batch)
         return logits
 
 
@@ -473,15 +551,20 @@ def _move_samples(samples: Samples, device: torch.device) -> Samples:
     return torch.as_tensor(loss, device=device), torch.as_tensor(confidence, device=device)
 
 
-def _read_batches(name: str, argument: str, batches: Iterable[Any], network: nn.Module) -> Iterator[Any]:
+def _read_batches(
+    name: str, argument: str, batches: Iterable[Any], network: nn.Module, *, needs_labels: bool
+) -> Iterator[Any]:
     """Yield each batch, a tuple or a mapping of tensors, on the network's device.
 
-    Raises InputError if there is none: `name` is the function or callback and `argument` its parameter.
+    Raises InputError if there is none, and with `needs_labels` for a batch that is not (inputs, labels) or a mapping
+    with "labels". `name` is the function or callback and `argument` its parameter.
     """
     device = _device_of(network)
     is_empty = True
     for batch in batches:
         is_empty = False
+        if needs_labels:
+            _check_batch(name, argument, batch)
         if isinstance(batch, Mapping):
             yield {key: value.to(device) for key, value in batch.items()}
         else:
@@ -491,6 +574,64 @@ def _read_batches(name: str, argument: str, batches: Iterable[Any], network: nn.
             f"{name}: `{argument}` has no batches, or none when it is read again. Pass an iterable that can be read "
             f"many times, such as a DataLoader or a list."
         )
+
+
+def _check_batch(name: str, argument: str, batch: Any) -> None:
+    """Raise InputError unless a batch is (inputs, labels) or a mapping with "labels", with a tensor of labels.
+
+    `name` is the function or callback and `argument` its parameter.
+    """
+    needed = 'A batch is (inputs, labels), or a mapping with "labels" and the arguments of the network'
+    if isinstance(batch, Mapping):
+        if "labels" not in batch:
+            raise InputError(
+                f'{name}: a batch of `{argument}` has no "labels", but {", ".join(map(str, batch))}. {needed}.'
+            )
+        return
+    if isinstance(batch, torch.Tensor):
+        raise InputError(
+            f"{name}: a batch of `{argument}` is one tensor, of shape {tuple(batch.shape)}. {needed}. Make batches of "
+            f"tensors X and y by `DataLoader(TensorDataset(X, y), batch_size=100)`."
+        )
+    if not isinstance(batch, (tuple, list)):
+        raise InputError(f"{name}: a batch of `{argument}` is a {type(batch).__name__}. {needed}.")
+    if len(batch) != 2:
+        raise InputError(
+            f"{name}: a batch of `{argument}` has {count_noun(len(batch), 'part')} instead of 2, so it is not known "
+            f"which one holds the labels. {needed}."
+        )
+    inputs, labels = batch
+    if not hasattr(inputs, "to") or not isinstance(labels, torch.Tensor) or labels.ndim == 0:
+        shapes = " and ".join(
+            f"a tensor of shape {tuple(part.shape)}"
+            if isinstance(part, torch.Tensor)
+            else type(part).__name__
+            for part in batch
+        )
+        raise InputError(
+            f"{name}: a batch of `{argument}` is {shapes}. {needed}, as tensors of many samples. A DataLoader makes "
+            f"them of a dataset."
+        )
+
+
+def _check_inputs_finite(name: str, argument: str, batch: Any) -> None:
+    """Raise InputError if the inputs of a batch hold NaN or an infinity; inputs that are no tensors are let through.
+
+    `name` is the function or callback and `argument` its parameter.
+    """
+    if isinstance(batch, Mapping):
+        parts = [part for key, part in batch.items() if key != "labels"]
+    else:
+        parts = [batch[0]]
+    for part in parts:
+        if isinstance(part, torch.Tensor) and part.is_floating_point() and not bool(part.isfinite().all()):
+            is_invalid = ~part.isfinite().reshape(len(part), -1)
+            first_sample = int(is_invalid.any(dim=1).int().argmax())  # argmax finds the first 1
+            raise InputError(
+                f"{name}: the inputs of a batch of `{argument}` hold NaN or an infinity "
+                f"({count_noun(int(is_invalid.sum()), 'value')}, first in sample {first_sample} of that batch). Remove "
+                f"or fill them in."
+            )
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
@@ -506,9 +647,13 @@ def _evaluate(name: str, network: nn.Module, held_out: Iterable[Any]) -> _HeldOu
     digest = hashlib.sha256()
     try:
         network.eval()
-        for batch in _read_batches(name, "held_out", held_out, network):
+        for batch in _read_batches(name, "held_out", held_out, network, needs_labels=True):
             logits, labels = _predict(network, batch)
-            metric.update(logits, labels)
+            try:
+                metric.update(logits, labels)
+            except InputError:
+                _check_inputs_finite(name, "held_out", batch)
+                raise
             digest.update(labels.cpu().contiguous().numpy())
     finally:
         for module, was_training in modes:
