@@ -182,6 +182,15 @@ def test_infinite_numbers_are_not_called_missing(tmp_path, cells, described):
     assert [columns[title][1] for title in ("present", "distinct", "holds")] == described
 
 
+def test_only_logs_say_of_what_kind_columns_are(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("correct,confidence\n1,0.9\n0,0.5\n")
+    assert "kind" not in run("describe", table).output
+    log = tmp_path / "log.json"
+    log.write_text(json.dumps(inspect_json()))
+    assert "kind" in run("describe", log).output
+
+
 def test_lists_in_a_log_are_not_called_nothing(tmp_path):
     path = tmp_path / "samples_t_2025-01-01T00-00-00.jsonl"
     path.write_bytes(lines([option_record(k) | {"f1": [0, 1], "metrics": ["acc", "f1"]} for k in range(6)]))

@@ -451,7 +451,11 @@ def test_unknown_engines_are_refused():
         ({"loss": [0, 1], "confidence": [1, np.nan]}, "finite"),
         ({"loss": [0, 1], "confidence": [1, 2], "level": 95}, "fraction"),
         ({"loss": [0, 1], "confidence": [1, 2], "groups": [1]}, "groups"),
-        ({"loss": [0, 1], "confidence": [1, 2], "metrics": ["nonsense"]}, "unknown metric"),
+        (
+            {"loss": [0, 1], "confidence": [1, 2], "metrics": ["nonsense"]},
+            "unknown metric.* aurc,.* simpleqa_f,",
+        ),
+        ({"loss": [0, 1], "confidence": [1, 2], "metrics": ["ece"]}, 'Did you mean "calibration_error"'),
         ({"loss": [0, 1], "confidence": [1, 2], "metrics": ["aurc:nonsense"]}, "estimator"),
         (
             {"loss": [0, 1], "confidence": [1, 2], "metrics": ["aurc:loo"], "sample_weight": [0.5, 1]},

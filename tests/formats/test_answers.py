@@ -298,3 +298,24 @@ def test_an_empty_cell_of_a_column_of_yes_and_no_is_no(tmp_path, yes, no):
     rows = [f"q1,1,0.9,{yes}", f"q2,1,0.8,{yes}", f"q3,0,0.2,{no}", "q4,0,0.3,"]
     path.write_text("\n".join(["question,correct,confidence,answered", *rows]))
     assert read_log(path).answered.tolist() == [True, True, False, False]
+
+
+def test_results_in_objects_inside_records_are_told_of(tmp_path):
+    rows = [{"metrics": {"success": bool(k % 2)}} for k in range(6)]
+    suite = {"tests": {name: {"metrics": {"success": True}, "tests": ["x", 1]} for name in "abc"}}
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps([*rows, suite]))
+    notes = read_log(path, columns={"correct": "metrics.success"}).notes
+    told = "3 further results are in objects inside the records (`tests.a.metrics.success` and others) and not read"
+    assert any(note.startswith(told) for note in notes)
+    path.write_text(json.dumps([*rows, {"name": "nothing inside"}]))
+    assert not any("further" in note for note in read_log(path, columns={"correct": "metrics.success"}).notes)
+
+
+def test_repeated_questions_are_counted_as_rows(tmp_path):
+    path = tmp_path / "runs.csv"
+    rows = [f"q{k % 5},{k % 3},{'' if k == 7 else 1}" for k in range(10)]
+    path.write_text("\n".join(["question_id,label,prediction", *rows]))
+    assert any(note.startswith("1 of 10 rows (10.0%) has no answer") for note in read_log(path).notes)
+    path.write_text("\n".join(["label,prediction", *(row.partition(",")[2] for row in rows)]))
+    assert any(note.startswith("1 of 10 questions (10.0%) has no answer") for note in read_log(path).notes)

@@ -20,7 +20,7 @@ from written import (
 )
 
 from abstain.errors import DataError
-from abstain.formats import read_log, read_predictions
+from abstain.formats import open_source, read_log, read_predictions
 
 
 @pytest.fixture
@@ -72,3 +72,11 @@ def test_an_export_without_results_is_refused(put):
     ):
         with pytest.raises(DataError, match="an export of promptfoo without results"):
             read_log(put("out.json", content))
+
+
+def test_prompts_of_version_1_have_no_label(put):
+    content = promptfoo(1)
+    for number, result in enumerate(content["results"]):
+        result["prompt"] = {"raw": f"say {number}", "display": f"say {{{{q}}}} {number % 2}"}
+    columns = open_source(put("output.json", content)).columns
+    assert set(columns["prompt"].load().distinct_texts) == {"say {{q}} 0", "say {{q}} 1"}

@@ -411,7 +411,10 @@ def draw_description(console: Console, description: dict[str, Any]) -> None:
         title += f", {count_noun(description['questions'], 'question')}"
     console.print(Text(title, style="bold"))
     console.print()
-    console.print(screen.plain_table(description["columns"], right=("present", "distinct")))
+    columns = {  # only the log of a harness says of what kind its columns are
+        title: cells for title, cells in description["columns"].items() if title != "kind" or any(cells)
+    }
+    console.print(screen.plain_table(columns, right=("present", "distinct")))
     column_by_role = dict(description["taken"])
     if column_by_role:
         kind = column_by_role.pop("read as", "answers without a confidence")

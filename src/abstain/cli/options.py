@@ -545,6 +545,8 @@ def _check_name(registry: str, name: str) -> str:
         if abstain.evaluation.graded.find_further_metric(name) is not None:
             return name
         name = _register_own_metric(name)
+        abstain.evaluation.graded.find_ranking_metric(name)
+        return name
     importlib.import_module(f"abstain.{registry}").by_name(name)
     return name
 

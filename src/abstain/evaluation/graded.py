@@ -27,6 +27,7 @@ from abstain.inference.records import Interval
 from abstain.inference.standard_errors import CheckedSamples
 from abstain.metrics._sample import group_codes, rows_of_groups
 from abstain.metrics.answer_metrics import (
+    ANSWER_METRIC_NAMES,
     AnswerMetric,
     GradedAnswers,
     answer_metric,
@@ -36,11 +37,18 @@ from abstain.metrics.answer_metrics import (
     metrics_for_answers,
     score_at_target,
 )
+from abstain.metrics.definitions import by_name
+from abstain.metrics.metric import Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ANSWERS_COLUMN = "answers"  # the column of a table that no confidence ranks
+_FURTHER_NAMES = (
+    *ANSWER_METRIC_NAMES,
+    *CALIBRATION_METRICS,
+)  # metrics of `evaluate` that are not of the ranking
+_FURTHER_ALIASES = {"ece": "calibration_error", "brier": "brier_score", "acc": "accuracy"}
 
 
 @refuse_other_row_order
@@ -185,6 +193,11 @@ def _with_interval(entry: Entry, interval: Interval) -> Entry:
 # metrics beside those of the ranking --------------------------------------------------------------------
 
 FurtherMetric = AnswerMetric | CalibrationMetric  # what `evaluate` takes besides metrics of the ranking
+
+
+def find_ranking_metric(metric: Any, function: str = "metrics.by_name") -> Metric:
+    """The metric of the ranking with this name; InputError for an unknown one, which lists the further metrics, too."""
+    return by_name(metric, function, _FURTHER_NAMES, _FURTHER_ALIASES)
 
 
 def find_further_metric(metric: Any) -> FurtherMetric | None:

@@ -34,6 +34,7 @@ from abstain.evaluation.graded import (
     FurtherMetric,
     evaluate_answers,
     find_further_metric,
+    find_ranking_metric,
     further_entries,
     holds_graded_answers,
     message_without_function,
@@ -591,7 +592,7 @@ def _split_metrics(metrics: Sequence[Any]) -> tuple[list[Metric], list[FurtherMe
     for metric in metrics:
         further = find_further_metric(metric)
         if further is None:
-            ranking_metrics.append(by_name(metric))
+            ranking_metrics.append(find_ranking_metric(metric))
         else:
             further_metrics.append(further)
     return ranking_metrics, further_metrics

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from abstain._roles import normalise_name
 from abstain._tables import is_number
-from abstain.errors import AbstainWarning
+from abstain.errors import AbstainError, AbstainWarning
 from abstain.formats.columns import (
     OpenedTable,
     TextValues,
@@ -667,6 +668,7 @@ class LoadedAnswers(LoadedColumns):
             *self.source.facts.notes,
             *self.note_refusals(),
             *self.note_free_text(loss),
+            *self.note_results_inside(loss),
             *(f"no answer has `{display_name(name)}`." for name in dropped),
             *(
                 f"`{display_name(name)}` is the same in every row, so it cannot rank answers."
@@ -694,6 +696,30 @@ class LoadedAnswers(LoadedColumns):
         )
         log = replace(log, column_of_role=self.describe_columns(log.signals))
         return replace(log, notes=(*notes, *_describe_counts(log)))
+
+    def note_results_inside(self, loss: np.ndarray) -> list[str]:
+        """Return a sentence on verdicts of objects inside records without one, such as the tests of a suite of tests.
+
+        Fields of objects inside a record are columns whose names end with that of the verdict: `tests.a.success` beside
+        `success`. `loss` is NaN in rows without a verdict. No sentence for the log of a harness.
+        """
+        is_unscored = np.isnan(loss)
+        if self.source.is_harness_log or "correct" not in self.roles or not is_unscored.any():
+            return []
+        verdict = self.roles["correct"].names[0]
+        inner_columns = [name for name in self.source.columns if name.endswith(f".{verdict}")]
+        result_count = 0
+        for name in inner_columns:
+            with suppress(AbstainError):  # objects, or a mixture of texts and numbers
+                is_present = has_value(self.source.columns[name].load())
+                result_count += int(is_present.sum()) if len(is_present) == len(is_unscored) else 0
+        if not result_count:
+            return []
+        return [
+            f"{count_noun(result_count, 'further result')} {is_or_are(result_count)} in objects inside the records "
+            f"(`{display_name(inner_columns[0])}`{' and others' if len(inner_columns) > 1 else ''}) and not read: give "
+            f"each a record of its own."
+        ]
 
     def optional_log_columns(self) -> dict[str, Any]:
         """Return the optional columns of a `Log` by field name; None for a column that the file does not have.

@@ -140,7 +140,9 @@ def _make_row(result: Any) -> Row:
     response = _find_response(result)
     row["answer"] = text_or_none(get_nested(response, "output"))
     row["provider"] = text_or_none(get_nested(result, "provider", "id"))
-    row["prompt"] = text_or_none(get_nested(result, "prompt", "label"))
+    # version 1 has no label, but the text of the prompt with and without its variables
+    prompts = [text_or_none(get_nested(result, "prompt", key)) for key in ("label", "display", "raw")]
+    row["prompt"] = next(filter(None, prompts), None)
     row |= summarise_token_logprobs(get_nested(response, "logProbs"))
     row["score"] = float_or_none(get_nested(result, "score"))
     latency = float_or_none(get_nested(result, "latencyMs"))

@@ -423,6 +423,8 @@ _MAKERS_BY_NAME = {
     "score_at_target": score_at_target,
     "score_at_price": score_at_price,
 }  # names with a number
+ANSWER_METRIC_NAMES = (*ANSWER_METRICS, *_MAKERS_BY_NAME)
+"""The names of all metrics of graded answers; those that take a number stand without it."""
 
 
 def is_answer_metric(metric: Any) -> bool:
@@ -430,7 +432,7 @@ def is_answer_metric(metric: Any) -> bool:
     if isinstance(metric, AnswerMetric):
         return True
     name = str(metric).partition("@")[0]
-    return name in ANSWER_METRICS or name in _MAKERS_BY_NAME
+    return name in ANSWER_METRIC_NAMES
 
 
 def answer_metric(metric: str | AnswerMetric, function: str = "answer_metric") -> AnswerMetric:
@@ -465,9 +467,10 @@ def answer_metric(metric: str | AnswerMetric, function: str = "answer_metric") -
     if name in ANSWER_METRICS:
         raise InputError(f"{function}: {name} takes no number, got {metric!r}.")
     if name not in _MAKERS_BY_NAME:
-        known_names = (*ANSWER_METRICS, *_MAKERS_BY_NAME)
-        message = f"{function}: unknown metric {metric!r}, the known ones are {', '.join(known_names)}."
-        raise InputError(f"{message} {suggest_name(name, known_names)}".rstrip())
+        message = (
+            f"{function}: unknown metric {metric!r}, the known ones are {', '.join(ANSWER_METRIC_NAMES)}."
+        )
+        raise InputError(f"{message} {suggest_name(name, ANSWER_METRIC_NAMES)}".rstrip())
     try:
         price_or_target = float(number)
     except ValueError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -725,7 +725,12 @@ def _import_file(path: str) -> ModuleType:
     return module
 
 
-def by_name(metric: str | Metric | Callable[..., Any], function: str = "metrics.by_name") -> Metric:
+def by_name(
+    metric: str | Metric | Callable[..., Any],
+    function: str = "metrics.by_name",
+    further_names: Sequence[str] = (),
+    aliases: Mapping[str, str] | None = None,
+) -> Metric:
     """The metric of a name, with the number after an @ and the words after colons as its options.
 
     Parameters
@@ -735,6 +740,10 @@ def by_name(metric: str | Metric | Callable[..., Any], function: str = "metrics.
         metric, which comes back as it is.
     function : str
         Who asks, for the message of an error.
+    further_names : sequence of str
+        Names of other metrics that the caller knows; the message lists them, too.
+    aliases : mapping, optional
+        Other name -> the name in `further_names` that the message suggests for it.
 
     Returns
     -------
@@ -760,8 +769,9 @@ def by_name(metric: str | Metric | Callable[..., Any], function: str = "metrics.
     head, *words = text.split(":")
     name, at, number = head.partition("@")
     if name not in METRICS:
-        message = f"{function}: unknown metric {text!r}, the known ones are {', '.join(METRICS)}."
-        raise InputError(" ".join(filter(None, [message, suggest_name(name, METRICS)])))
+        known_names = (*METRICS, *further_names)
+        message = f"{function}: unknown metric {text!r}, the known ones are {', '.join(known_names)}."
+        raise InputError(" ".join(filter(None, [message, suggest_name(name, known_names, aliases)])))
     definition = METRICS[name]
     values: dict[str, Any] = {}  # by name of the option
     if at:
