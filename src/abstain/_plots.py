@@ -28,11 +28,14 @@ _ON_SCREEN = (6.4, 4.0)  # inches, of a figure without a size
 # blue is darker than theirs, since people without red receptors confuse theirs with the pink. Their yellow and light
 # colours are left out: too pale for a thin line on white. The order of the first four is that of the HTML report.
 _COLOURS = ("#005F9E", "#D55E00", "#009E73", "#D27FB2", "#000000")
-_DASHES = ("-", "--", ":", "-.")
+# solid, dashed, dotted, dash-dot, dash-dot-dot: as many as colours
+_DASHES = ("-", "--", ":", "-.", (0, (6.4, 1.6, 1, 1.6, 1, 1.6)))
+MOST_DISTINCT_LINES = len(_COLOURS)  # that differ by colour and by dashes
 GREY = "0.45"  # for what is not a result: a diagonal, zero, candidates
 BAND_OPACITY = 0.18
 
 _CURVE_MARK = "abstain-curve"  # identifies the lines of `draw_curves` among other artists of the axes
+_BELOW_MARK = "abstain-legend-below"  # a legend that `fit_text` moved below the axes
 _NAME_MARK = "abstain-name"  # identifies the names that `name_curves` wrote beside them
 _LINE_SPACING = 1.25  # heights of the font between two lines of text
 _LARGEST_SHIFT = 1.3  # lines of text by which a name may stand above or below the end of its curve
@@ -42,6 +45,9 @@ _CLOSEST_ENDS = (
 _WIDEST_NAME = 0.4  # of the width of the axes; a longer name would leave too little room for the curves
 _LETTER_WIDTH = 0.55  # heights of the font: the mean width of a letter in the fonts of matplotlib
 _MOST_NAMES = 8  # a column of more names beside a figure is as hard to match with curves as a legend
+_HIGHEST_LEGEND = (
+    0.4  # of the height of the axes; below them a higher one would leave too little room for the curves
+)
 _FEWEST_TICKS = 2  # an axis with one number has no scale
 _TICK_GAP = 0.5  # heights of the font between the numbers of an axis
 _MOST_REDRAWS = 8  # while text is fitted: wrapped labels change the layout, and so the room for others
@@ -56,14 +62,14 @@ class LineStyle(NamedTuple):
     """How one line of several is drawn, so that it differs by colour and by dashes."""
 
     color: str
-    linestyle: str
+    linestyle: str | tuple[float, tuple[float, ...]]
 
 
 def line_style(number: int) -> LineStyle:
     """Return colour and dashes of the line with this number, from 0 on.
 
-    The first five lines differ by colour, the first twenty by colour and dashes together, and neighbours by both. A
-    user who has set a colour cycle in matplotlib's `rcParams` gets these colours instead.
+    The first five lines differ by colour and by dashes, the first twenty-five by both together, and neighbours by each.
+    A user who has set a colour cycle in matplotlib's `rcParams` gets these colours instead.
     """
     matplotlib = import_optional("matplotlib", "Plotting", "plot")
     cycle = matplotlib.rcParams["axes.prop_cycle"]
@@ -74,6 +80,22 @@ def line_style(number: int) -> LineStyle:
     colour_place = number % len(colours)
     dashes = _DASHES[(colour_place + colour_round) % len(_DASHES)]  # a colour comes back with other dashes
     return LineStyle(color=colours[colour_place], linestyle=dashes)
+
+
+def distinct_numbers(numbers: Sequence[int]) -> list[int]:
+    """Return the numbers of lines as they are, or counted from 0 if two of the lines would look alike.
+
+    Lines look alike if they have the same colour or the same dashes. The order of the numbers is kept.
+
+    >>> distinct_numbers([2, 0]), distinct_numbers([8, 0, 4])
+    ([2, 0], [2, 0, 1])
+    """
+    colours = {number % len(_COLOURS) for number in numbers}
+    dashes = {sum(divmod(number, len(_COLOURS))) % len(_DASHES) for number in numbers}
+    if len(colours) == len(dashes) == len(numbers):
+        return list(numbers)
+    ascending = sorted(numbers)
+    return [ascending.index(number) for number in numbers]
 
 
 def make_axes(
@@ -393,11 +415,12 @@ def letters_that_fit(inches: float, font_size: float) -> int:
     return max(1, int(72 * inches / (_LETTER_WIDTH * font_size)))
 
 
-def fit_text(panels: Sequence[Any]) -> None:
+def fit_text(panels: Sequence[Any], *, may_grow: bool = False) -> None:
     """Make the numbers on the axes, the axis labels and the legends of a new figure fit into it without overlaps.
 
     `panels` are all axes of the figure. An axis whose numbers touch gets fewer. Labels, and names in legends, that are
-    longer than their room are broken into lines.
+    longer than their room are broken into lines. A legend that covers a curve moves below the axes,
+    and the figure becomes higher if it `may_grow`: its height is not the user's.
     """
     figure = panels[0].figure
     for _ in range(_MOST_REDRAWS):
@@ -405,6 +428,8 @@ def fit_text(panels: Sequence[Any]) -> None:
         changes = [_thin_ticks(axis) for panel in panels for axis in (panel.xaxis, panel.yaxis)]
         changes += [_wrap_axis_labels(panel, panels) for panel in panels]
         changes += [_wrap_legend(panel) for panel in panels]
+        if not any(changes):  # the legend has its size now
+            changes = [_uncover_curves(panel, may_grow=may_grow) for panel in panels]
         if not any(changes):
             return
 
@@ -419,18 +444,28 @@ def _thin_ticks(axis: Any) -> bool:
     low, high = sorted(axis.get_view_interval())
     ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
     boxes = [tick.label1.get_window_extent() for tick in ticks if tick.label1.get_text()]
-    if len(boxes) <= _FEWEST_TICKS:
+    if len(boxes) < _FEWEST_TICKS:
         return False
     intervals = sorted((box.min[along], box.max[along]) for box in boxes)
     gap = _TICK_GAP * ticks[0].label1.get_fontsize() * axis.figure.dpi / 72
     if all(end + gap <= start for (_, end), (start, _) in pairwise(intervals)):
         return False
     # the locator counts bins between ticks, one fewer than ticks; one of these ticks is to go
-    axis.set_major_locator(
-        ticker.MaxNLocator(
-            max(_FEWEST_TICKS - 1, len(boxes) - 2), steps=[1, 2, 2.5, 5, 10], min_n_ticks=_FEWEST_TICKS
-        )
+    fewer = ticker.MaxNLocator(
+        max(_FEWEST_TICKS - 1, len(boxes) - 2), steps=[1, 2, 2.5, 5, 10], min_n_ticks=_FEWEST_TICKS
     )
+    places = [place for place in fewer.tick_values(low, high) if low <= place <= high]
+    if len(places) < len(boxes):
+        axis.set_major_locator(fewer)
+    elif not isinstance(axis.get_major_formatter(), ticker.FuncFormatter):
+        # "0" instead of "0.0000"
+        axis.set_major_formatter(
+            ticker.FuncFormatter(lambda value, _: f"{value:g}".replace("-", "\N{MINUS SIGN}"))
+        )
+    elif len(places) > _FEWEST_TICKS:
+        axis.set_major_locator(ticker.FixedLocator(places[::2]))
+    else:
+        return False
     return True
 
 
@@ -480,3 +515,42 @@ def _wrap_legend(panel: Any) -> bool:
     for text in texts:
         text.set_text(wrap_text(text.get_text(), min(letters, longest_line - 1)))
     return True
+
+
+def _uncover_curves(panel: Any, *, may_grow: bool) -> bool:
+    """Move a legend that covers a curve below the axes and their label; returns whether it did.
+
+    The figure becomes as much higher if it `may_grow`. Otherwise only a low legend is moved, so that the axes keep most
+    of their height.
+    """
+    legend = panel.get_legend()
+    if (
+        legend is None
+        or legend.get_gid() == _BELOW_MARK
+        or not _covers_curve(panel, legend.get_window_extent())
+    ):
+        return False
+    transforms = import_optional("matplotlib.transforms", "Plotting", "plot")
+    figure = panel.figure
+    pixels_below = panel.get_window_extent().y0 - panel.xaxis.label.get_window_extent().y0
+    legend_height = legend.get_window_extent().height + small_font(panel) * figure.dpi / 72  # with a gap
+    if may_grow:
+        figure.set_figheight(figure.get_figheight() + legend_height / figure.dpi)
+    elif legend_height > _HIGHEST_LEGEND * panel.get_window_extent().height:
+        return False
+    shift = transforms.ScaledTranslation(0, -pixels_below / figure.dpi, figure.dpi_scale_trans)  # in inches
+    legend.set_loc("upper left")
+    legend.set_bbox_to_anchor((0, 0), transform=panel.transAxes + shift)
+    legend.set_gid(_BELOW_MARK)
+    return True
+
+
+def _covers_curve(panel: Any, box: Any) -> bool:
+    """Is a point of a curve inside a box, in pixels?"""
+    for line in panel.lines:
+        if line.get_gid() == _CURVE_MARK:
+            points = panel.transData.transform(np.column_stack([line.get_xdata(), line.get_ydata()]))
+            across = (box.x0 <= points[:, 0]) & (points[:, 0] <= box.x1)
+            if (across & (box.y0 <= points[:, 1]) & (points[:, 1] <= box.y1)).any():
+                return True
+    return False

@@ -245,8 +245,8 @@ def latex_table(columns: TextColumns, caption: str = "", note: str = "") -> str:
 def _align_latex_digits(cells: Sequence[str]) -> list[str]:
     """Make LaTeX of the cells of one column; if they differ only in their numbers, decimal points are aligned.
 
-    Signs and ranges of numbers are those of mathematics: a minus sign, an en dash, a power of ten. Marks at the end of a
-    cell (" *", " t") become superscripts; cells without one get invisible ones of the same width. Cells without a
+    Signs and ranges of numbers are those of mathematics: a minus sign, an en dash, a power of ten. Marks at the end of
+    a cell (" *", " t") become superscripts; cells without one get invisible ones of the same width. Cells without a
     number, such as a dash, are not aligned and do not prevent it.
     """
     # the pattern finds marks at the end of a cell, or the empty text there, so that it always matches

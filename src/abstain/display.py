@@ -211,7 +211,7 @@ class RiskCoverageDisplay:
         bands = {escape_controls(name): band for name, band in self.bands}
         draw_curves(ax, curves, self.label, bands, risk_scale=risk_scale, style_numbers=self.style_numbers)
         if is_new_figure:
-            fit_text([ax])
+            fit_text([ax], may_grow=isinstance(size, str))
         return ax
 
 

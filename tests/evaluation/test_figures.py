@@ -375,3 +375,64 @@ def test_a_model_has_one_colour_in_all_figures():
         for name, confidence in (("b", [1, 2, 6, 4, 5, 3]), ("a", [6, 5, 1, 4, 2, 3]))
     }
     assert colours(RiskCoverageDisplay.from_curves(risk_curves).plot(), turned.names) == curve_colours
+
+
+def many_models(count: int):
+    """A comparison of many models with long names and nearly equal curves."""
+    rng = np.random.default_rng(0)
+    loss = (rng.random(400) < 0.3).astype(float)
+    return abstain.compare(
+        {f"resnet{k} / negative_entropy": (loss, -loss + rng.normal(size=400)) for k in range(count)}
+    )
+
+
+def curve_lines(ax) -> list:
+    return [line for line in ax.lines if line.get_label().startswith("resnet")]
+
+
+@pytest.mark.parametrize("names", [None, (0, 4, 8), (0, 5), (1, 2)])
+def test_lines_that_are_shown_together_differ_by_colour_and_by_dashes(names):
+    result = many_models(12)
+    shown = None if names is None else [f"resnet{k} / negative_entropy" for k in names]
+    curve_panel, difference_panel = result.plot_panels(names=shown, size="column")
+    lines = curve_lines(curve_panel)
+    assert len(lines) == (5 if names is None else len(names))
+    assert len({line.get_color() for line in lines}) == len(lines)
+    assert len({str(line._unscaled_dash_pattern) for line in lines}) == len(lines)
+    # a model looks the same in both panels; long names are broken into lines
+    colour_of = {line.get_label().replace(" ", ""): line.get_color() for line in lines}
+    rows = dict(zip(difference_panel.get_yticks(), difference_panel.get_yticklabels()))
+    points = [line for line in difference_panel.lines if line.get_marker() == "o"]
+    assert len(points) == len(lines) - 1
+    for point in points:
+        name = "".join(rows[point.get_ydata()[0]].get_text().split())
+        assert point.get_color() == colour_of[name]
+
+
+@pytest.mark.parametrize("risk_scale", ["linear", "log"])
+def test_a_legend_covers_no_curve(risk_scale):
+    ax, below = many_models(12).plot_panels(size="column", risk_scale=risk_scale)
+    ax.figure.draw_without_rendering()
+    box = ax.get_legend().get_window_extent()
+    for line in curve_lines(ax):
+        points = ax.transData.transform(np.column_stack([line.get_xdata(), line.get_ydata()]))
+        assert not any(box.contains(*point) for point in points)
+    assert below.get_tightbbox().y1 <= box.y0
+    check_texts(ax.figure)
+
+
+def test_a_small_figure_has_numbers_that_do_not_touch():
+    rng = np.random.default_rng(0)
+    loss = (rng.random(10_000) < 0.07).astype(float)
+    models = {f"ResNet-{k}": (loss, -3 * loss + rng.normal(size=10_000)) for k in (32, 44, 56)}
+    left, _ = abstain.compare(models).plot_panels(size=(3.4, 1.9))
+    check_texts(left.figure)
+
+
+def test_an_axis_names_its_loss_in_brackets():
+    labels = np.arange(300) % 3
+    logits = np.random.default_rng(0).normal(size=(300, 3)) + 2 * np.eye(3)[labels]
+    result = abstain.compare({"a": logits, "b": logits[:, ::-1] * 0.5 + logits}, labels)
+    assert result.display("differences").label.startswith("AURC (0/1 loss)\nminus that of ")
+    by_entropy = abstain.compare({"a": logits, "b": 2 * logits}, labels, losses="cross_entropy")
+    assert by_entropy.display("intervals").label == "AURC (Cross-entropy)"

@@ -104,7 +104,7 @@ def test_figures_speak_as_people_do_and_differ_by_dashes():
     labels = rng.integers(0, 3, 100)
     table = abstain.evaluate(rng.normal(size=(100, 3)), labels, losses="zero_one")
     ax = table.plot()
-    assert ax.get_ylabel() == "selective risk: errors (0/1 loss)"
+    assert ax.get_ylabel() == "selective risk (0/1 loss)"
     styles = [line.get_linestyle() for line in ax.lines]
     assert len(set(styles[:4])) == min(4, len(styles))
     assert "zero_one" not in table.plot(kind="intervals").get_xlabel()

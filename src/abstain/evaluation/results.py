@@ -13,7 +13,15 @@ import numpy as np
 from abstain import _tables
 from abstain._check import check_choice
 from abstain._names import suggest_name
-from abstain._plots import FigureSize, RiskScale, figure_inches, fit_text, make_panels
+from abstain._plots import (
+    MOST_DISTINCT_LINES,
+    FigureSize,
+    RiskScale,
+    distinct_numbers,
+    figure_inches,
+    fit_text,
+    make_panels,
+)
 from abstain._stored import Stored
 from abstain.display import CurveLine, IntervalDisplay, RiskCoverageDisplay
 from abstain.errors import InfeasibleError, InputError
@@ -28,7 +36,6 @@ Kind = Literal["curves", "intervals"]
 ComparisonKind = Literal["intervals", "differences", "curves"]
 _OWN_LOSSES = ("own losses", "loss", "graded answers")  # names of losses that are no words for an axis
 _CURVE_PANEL_HEIGHT = 2.3  # inches, of the curves above the differences in a figure of one column
-_MOST_PANEL_CURVES = 6  # in the left panel of a comparison; more curves in one figure cannot be followed
 STAR_LEGEND = "* best value of its row, not tested"
 MISSING = "(missing)"  # the group of samples without a label; the group None is all samples
 
@@ -586,11 +593,13 @@ def _best_first(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def _axis_label(quantity: str, loss: str) -> str:
-    """A quantity with the loss that it is about, for an axis: "AURC: errors (0/1 loss)".
+    """A quantity with the loss that it is about, for an axis: "AURC (0/1 loss)".
 
     The loss is left out where the user passed losses without a name.
     """
-    return quantity if loss in _OWN_LOSSES else f"{quantity}: {loss_words(loss)}"
+    if loss in _OWN_LOSSES:
+        return quantity
+    return f"{quantity} (0/1 loss)" if loss == "zero_one" else f"{quantity} ({loss_words(loss)})"
 
 
 def _bars(
@@ -1015,8 +1024,7 @@ class Comparison(Stored):
         requested_names = set(self.names if names is None else [self[name].name for name in names])
         contestants = [contestant for contestant in self.contestants if contestant.name in requested_names]
         shown_names = [contestant.name for contestant in contestants]
-        # colour and line style of a contestant, the same in all figures of this comparison
-        style_numbers = [self._style_number(name) for name in shown_names]
+        style_numbers = self._style_numbers(shown_names)
         if kind == "intervals":
             letters = tuple(contestant.group for contestant in contestants)
             label = _axis_label(self.label, self.loss)
@@ -1044,12 +1052,17 @@ class Comparison(Stored):
         return RiskCoverageDisplay(
             lines,
             _axis_label("selective risk", self.loss),
-            style_numbers=tuple(self._style_number(line.name) for line in lines),
+            style_numbers=tuple(self._style_numbers([line.name for line in lines])),
         )
 
-    def _style_number(self, name: str) -> int:
-        """The number of a contestant's colour: its place in the order of the input, whichever others are shown."""
-        return (self.entered or self.names).index(name)
+    def _style_numbers(self, shown_names: Sequence[str]) -> list[int]:
+        """The numbers of the contestants' colours and dashes: their places in the order of the input.
+
+        They are the same in all figures, unless two that are shown together would look alike: then only those that are
+        shown are counted.
+        """
+        entered = self.entered or self.names
+        return distinct_numbers([entered.index(name) for name in shown_names])
 
     def plot(
         self,
@@ -1086,7 +1099,7 @@ class Comparison(Stored):
         Parameters
         ----------
         names : sequence of str, optional
-            Contestants to show; by default the six best.
+            Contestants to show; by default the five best, which is as many as differ by colour and by dashes.
         size : "page", "column" or (width, height) in inches, optional
             "page" is as wide as the page of a journal; None is a figure for the screen.
         risk_scale : "linear" or "log"
@@ -1097,7 +1110,7 @@ class Comparison(Stored):
         two matplotlib axes
             The left (or upper) and the right (or lower) panel, of one figure. `abstain.display.save_figure` writes it.
         """
-        panel_names = self.names[:_MOST_PANEL_CURVES] if names is None else tuple(names)
+        panel_names = self.names[:MOST_DISTINCT_LINES] if names is None else tuple(names)
         curves = self.display("curves", names=panel_names)
         differences = self.display("differences", names=panel_names)
         assert isinstance(curves, RiskCoverageDisplay)
@@ -1118,7 +1131,7 @@ class Comparison(Stored):
         differences.draw(difference_panel, layout.row_labels, layout.axis_label)
         for letter, panel in (("a", curve_panel), ("b", difference_panel)):
             panel.set_title(f"({letter})", loc="left", fontsize=panel.xaxis.label.get_fontsize())
-        fit_text([curve_panel, difference_panel])
+        fit_text([curve_panel, difference_panel], may_grow=isinstance(size, str))
         return curve_panel, difference_panel
 
 
