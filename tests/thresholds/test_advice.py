@@ -117,6 +117,26 @@ def test_too_few_samples_are_told_so():
     assert message in repr(t)
 
 
+def surest_are_right(n, right, wrong_from_there):
+    """Losses, most confident first: `right` samples without an error, then errors at this rate."""
+    wrong = np.arange(n) % round(1 / wrong_from_there) == 0
+    wrong[:right] = False
+    return wrong, -np.arange(float(n))
+
+
+@pytest.mark.parametrize("n", [50, 55, 60, 80])
+@pytest.mark.parametrize("clusters", [False, True])
+def test_few_samples_do_not_call_for_a_better_model_if_the_surest_are_right(n, clusters):
+    """Thresholds that accept 50 of them accept nearly all, and say nothing of a smaller coverage."""
+    wrong, g = surest_are_right(n, n // 2, 1 / 3)
+    t = abstain.select_threshold(wrong, g, risk=0.05, clusters=np.arange(n) if clusters else None)
+    assert not t.feasible
+    assert t.advice.why_none != "risk"
+    assert "model has to improve" not in repr(t)
+    hopeless = abstain.select_threshold(*surest_are_right(n, 0, 1 / 3), risk=0.05)
+    assert hopeless.advice.why_none == "risk"
+
+
 def test_hopeless_models_are_told_so():
     rng = np.random.default_rng(0)
     t = abstain.select_threshold(rng.random(5000) < 0.3, rng.random(5000), risk=0.01)

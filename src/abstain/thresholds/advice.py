@@ -29,6 +29,10 @@ SEARCH_PRECISION = 0.01  # relative, of the smallest risk that can be certified
 # too little of the true one.
 FEWEST_ACCEPTED = 50
 FEWEST_CLUSTERS = 40
+# With little data these thresholds accept most of the samples, and "the model has to improve" would say too much: a
+# lower risk may be seen at thresholds that accept fewer, from these numbers on, if they accept a tenth of all or more.
+FEWEST_FOR_A_HINT = 20  # samples or clusters
+LEAST_SHARE_FOR_A_HINT = 0.1
 CURVE_POINTS = 200  # thresholds at which the observed risk is read, evenly spaced on the logarithmic scale
 CLUSTER_THRESHOLDS = 12  # the same with clusters, where each costs a pass over the samples
 # A test is expected to pass if it passes with losses this many standard deviations above the expected ones: then
@@ -57,7 +61,8 @@ class Advice:
         The share that would be accepted then.
     why_none : {"few", "risk"} or None
         Why `samples` is None, for a threshold: the data are too few to tell, or the observed risk is not clearly below
-        the target at any threshold that accepts at least 50 samples (with clusters: samples of 40 clusters).
+        the target at any threshold that accepts at least 50 samples (with clusters: samples of 40 clusters), or with
+        little data at least 20 and a tenth of all.
     fewest : int or None
         Accepted samples that the target needs if none of them has a loss; None with clusters.
     unit : {"samples", "clusters"}
@@ -169,7 +174,8 @@ def advise(
     why_none: WhyNone | None = None
     if needed is None:
         # "few": some threshold shows a lower risk than the target, or none accepts enough (minus infinity)
-        why_none = "few" if risk > 0 and pilot.least_risk_seen() < risk else "risk"
+        shows_lower_risk = min(pilot.least_risk_seen(), pilot.least_risk_hinted) < risk
+        why_none = "few" if risk > 0 and shows_lower_risk else "risk"
     return Advice(
         risk=None if least_risk is None else calibration.to_user_scale(least_risk),
         coverage=coverage,
@@ -281,6 +287,8 @@ class _SampleCurve(NamedTuple):
     share_of_level: (
         float  # a p-value of Hoeffding and Bentkus must be at most this times the level of the test
     )
+    # the smallest risk at thresholds that accept fewer than 50 samples, but 20 and a tenth of all; infinity without any
+    least_risk_hinted: float
 
     @classmethod
     def of(cls, calibration: Calibration, *, is_sgr: bool) -> _SampleCurve:
@@ -305,6 +313,11 @@ class _SampleCurve(NamedTuple):
             return np.asarray(np.cumsum(values)[accepted_count - 1])
 
         sum_wl = accepted_sum(weight * loss)
+        least_hint = max(FEWEST_FOR_A_HINT, math.ceil(LEAST_SHARE_FOR_A_HINT * n))
+        hints = slice(
+            least_hint - 1, FEWEST_ACCEPTED - 1
+        )  # of running sums, those of 20 to 49 accepted samples
+        hinted_risks = (np.cumsum(weight * loss) / np.cumsum(weight))[hints]
         # `_probably_pass` predicts a test by the p-value of Hoeffding and Bentkus alone: it passes where that is at
         # most `share_of_level` times its level. With losses between 0 and 1 a test takes twice the smaller of this
         # p-value and another one, which is left out here.
@@ -328,6 +341,7 @@ class _SampleCurve(NamedTuple):
             sum_w2_l=accepted_sum(weight**2 * loss),
             sum_w2_l2=accepted_sum((weight * loss) ** 2),
             share_of_level=share_of_level,
+            least_risk_hinted=float(np.min(hinted_risks, initial=math.inf)),
         )
 
     def least_risk_seen(self) -> float:
@@ -434,6 +448,8 @@ class _ClusterCurve(NamedTuple):
     coverage: np.ndarray  # share of the total weight that each threshold accepts, rising
     sum_w: np.ndarray  # shape (thresholds, clusters)
     sum_wl: np.ndarray  # the same shape
+    # the smallest risk at thresholds that accept less than 40 clusters, but 20 and a tenth of all; infinity without any
+    least_risk_hinted: float
 
     @classmethod
     def of(cls, clusters: ClusteredSamples) -> _ClusterCurve:
@@ -449,17 +465,21 @@ class _ClusterCurve(NamedTuple):
         coverage = []
         accepted_weights = []
         accepted_losses = []
+        least_risk_hinted = math.inf
+        least_hint = max(FEWEST_FOR_A_HINT, math.ceil(LEAST_SHARE_FOR_A_HINT * clusters.cluster_count))
         for share in np.geomspace(0.02, 1.0, CLUSTER_THRESHOLDS):  # of the samples to accept, rising
             threshold = np.quantile(clusters.confidence, 1 - share, method="lower")
             is_accepted = (clusters.confidence >= threshold).astype(np.float64)
             # the summed weight of the accepted samples of each cluster, and below of their weight times loss
             accepted_weight = clusters.weighted_sum_by_cluster(is_accepted, all_clusters)
-            if np.count_nonzero(accepted_weight) >= FEWEST_CLUSTERS:
+            accepted_loss = clusters.weighted_sum_by_cluster(is_accepted * clusters.loss, all_clusters)
+            accepted_cluster_count = np.count_nonzero(accepted_weight)
+            if accepted_cluster_count >= FEWEST_CLUSTERS:
                 coverage.append(accepted_weight.sum() / total_mass)
                 accepted_weights.append(accepted_weight)
-                accepted_losses.append(
-                    clusters.weighted_sum_by_cluster(is_accepted * clusters.loss, all_clusters)
-                )
+                accepted_losses.append(accepted_loss)
+            elif accepted_cluster_count >= least_hint:
+                least_risk_hinted = min(least_risk_hinted, float(accepted_loss.sum() / accepted_weight.sum()))
         shape = (len(coverage), clusters.cluster_count)
         heaviest = clusters.heaviest_cluster_mass
         return cls(
@@ -468,6 +488,7 @@ class _ClusterCurve(NamedTuple):
             coverage=np.asarray(coverage),
             sum_w=np.asarray(accepted_weights).reshape(shape) / heaviest,
             sum_wl=np.asarray(accepted_losses).reshape(shape) / heaviest,
+            least_risk_hinted=least_risk_hinted,
         )
 
     def least_risk_seen(self) -> float:
