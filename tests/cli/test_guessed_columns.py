@@ -85,14 +85,15 @@ def test_choices(tmp_path, columns, choices):
     assert guess(tmp_path, rows).choices() == choices
 
 
-def test_verdicts_of_minus_one_are_asked_about(tmp_path):
+@pytest.mark.parametrize(("name", "lowest"), [("judged_correct", -1), ("preference", 0)])
+def test_numbers_that_need_an_explanation_are_asked_about(tmp_path, name, lowest):
     rows = [
-        {"judged_correct": judged, "answer": f"it is {number}", "gold": f"it is {number % 6}"}
+        {name: judged + lowest + 1, "answer": f"it is {number}", "gold": f"it is {number % 6}"}
         for number, judged in enumerate((-1, 0, 1, 1, 0, 1, 0, 1))
     ]
     guesses = guess(tmp_path, rows)
     assert guesses.choices() == []  # texts are not compared where a judge has graded them
-    assert "--grades -1=MEANING,0=MEANING,1=MEANING" in guesses.explain_grades()
+    assert f"--grades {lowest}=MEANING,{lowest + 1}=MEANING,{lowest + 2}=MEANING" in guesses.explain_grades()
 
 
 def test_words_in_the_name_of_a_table_say_nothing_of_its_columns(tmp_path):

@@ -229,7 +229,7 @@ class GuessedColumns:
         return [
             name
             for name in self._names
-            if name.rpartition(".")[2].lower() == "preference"
+            if _is_preference(name)
             and varies(self._values[name])
             and np.nanmin(self._values[name]) >= 1
             and np.nanmax(self._values[name]) <= 2
@@ -266,9 +266,9 @@ class GuessedColumns:
     def _find_grades(self) -> str:
         """Return the column of few short words whose name is that of grades; "" where there is none.
 
-        So is a column of few whole numbers, some of them negative, whose name says right or wrong. A column called
-        `label` is one only beside others with the right and the given answers, and if no given answer is one of its
-        words: otherwise it holds right answers itself.
+        So is a column of few whole numbers that have to be explained, such as -1, 0 and 1. A column called `label` is
+        one only beside others with the right and the given answers, and if no given answer is one of its words:
+        otherwise it holds right answers itself.
         """
         for name in _find_named(self._names, _GRADE_WORDS):
             values = self._values[name]
@@ -286,16 +286,20 @@ class GuessedColumns:
             has_right_answers = bool(_find_named(further_columns, _LABEL_WORDS))
             if predictions and has_right_answers and words.isdisjoint(given_answers):
                 return name
-        return next(filter(self._holds_signed_grades, self._names), "")
+        return next(filter(self._holds_number_grades, self._names), "")
 
-    def _holds_signed_grades(self, name: str) -> bool:
-        """Return whether a column whose name says right or wrong holds few whole numbers, some of them negative."""
+    def _holds_number_grades(self, name: str) -> bool:
+        """Return whether a column holds few whole numbers that have to be explained before they say right or wrong.
+
+        Either its name says right or wrong and some numbers are negative, or it is a preference that may be 0, a draw.
+        """
         values = self._values[name]
-        if isinstance(values, TextValues) or not _says_verdict(name) or _says_something_else(name):
+        if isinstance(values, TextValues) or _says_something_else(name):
             return False
         numbers = np.unique(values[~np.isnan(values)])
         is_whole = bool((numbers == np.floor(numbers)).all())
-        return is_whole and 1 < len(numbers) <= MAX_GRADES and numbers[0] < 0
+        is_unclear = (_says_verdict(name) and numbers[0] < 0) or (_is_preference(name) and numbers[0] == 0)
+        return is_whole and 1 < len(numbers) <= MAX_GRADES and is_unclear
 
     def _find_confidences(self, table: str, verdict: dict[str, str]) -> list[dict[str, str]]:
         """Return choices of a confidence or an uncertainty among the columns of one table, the confidences first.
@@ -400,6 +404,11 @@ def _may_say_verdict(name: str) -> bool:
 def _says_verdict(name: str) -> bool:
     """Return whether the name of a column says right or wrong by itself, or by a word of its own."""
     return _rank_of_name(name) < 2
+
+
+def _is_preference(name: str) -> bool:
+    """Return whether the last part of a dotted name is `preference`."""
+    return name.rpartition(".")[2].lower() == "preference"
 
 
 def _says_something_else(name: str) -> bool:
