@@ -48,46 +48,49 @@ _HINT_TO_REDUCE_CLASS_SCORES = (
 
 
 def refuse_other_row_order(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Make a function of the user's arrays refuse pandas columns whose rows are in different orders.
-
-    Values are combined by position. Where two arguments have the same index labels in another order, the position
-    combines values of different rows. The function made then raises InputError. Indexes of different labels pass: a
-    filtered column beside a computed one is combined by position on purpose.
-    """
+    """Make a function of the user's arrays refuse pandas columns whose rows are in different orders."""
 
     @functools.wraps(function)
     def checked(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        check_row_order(function, args, kwargs)
+        check_row_order_of_call(function, args, kwargs)
         return function(*args, **kwargs)
 
     return checked
 
 
-def check_row_order(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Raise InputError if two of the arguments have the same index labels in another order, as pandas columns can.
-
-    `args` and `kwargs` are the arguments of one call of `function`.
-    """
+def check_row_order_of_call(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> None:
+    """Raise InputError as `check_row_order` does; `args` and `kwargs` are the arguments of a call of `function`."""
     if not any(map(_may_have_row_labels, args)) and not any(map(_may_have_row_labels, kwargs.values())):
         return
-    # by the name of the argument: its index, unless it equals one before
-    indexed: dict[str, Any] = {}
     try:
         arguments = inspect.signature(function).bind(*args, **kwargs).arguments
     except TypeError:  # the call itself raises it
         return
+    check_row_order(function.__name__, arguments)
+
+
+def check_row_order(function: str, arguments: Mapping[str, Any]) -> None:
+    """Raise InputError if two arguments have the same index labels in another order, as pandas columns can.
+
+    Values are combined by position, which would combine values of different rows there. Indexes of different labels
+    pass: a filtered column beside a computed one is combined by position on purpose. `function` is the public function
+    that messages name; `arguments` are those of one call, by name.
+    """
+    indexes: dict[str, Any] = {}  # by the name of the argument; of equal ones the first
     for argument, value in arguments.items():
         for name, index in _row_labels(argument, value):
-            if any(index is known or index.equals(known) for known in indexed.values()):
+            if any(index is known or index.equals(known) for known in indexes.values()):
                 continue
-            for known_name, known in indexed.items():
+            for known_name, known in indexes.items():
                 if len(index) == len(known) and index.isin(known).all() and known.isin(index).all():
                     raise InputError(
-                        f"{function.__name__}: `{known_name}` and `{name}` must have their rows in one order, got the "
-                        f"same index labels in different orders. Values are combined by position: align them by "
+                        f"{function}: `{known_name}` and `{name}` must have their rows in one order, got the same "
+                        f"index labels in different orders. Values are combined by position: align them by "
                         f"`.loc[...]` with the index of one of them, or pass `.to_numpy()` if the positions are right."
                     )
-            indexed[name] = index
+            indexes[name] = index
 
 
 def _may_have_row_labels(value: Any) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._arrays import Array, ArrayLike
+from abstain._check import check_row_order
 from abstain.core.rows import rows_from_numpy
 from abstain.errors import DtypeError, InputError
 from abstain.metrics import augrc, aurc
@@ -48,6 +49,7 @@ def check_vectors(name: str, loss: ArrayLike, confidence: ArrayLike) -> tuple[np
     `name` is the function in error messages. Raises DtypeError for arrays on a device, ShapeError or InputError for
     arrays that are not such vectors or not finite.
     """
+    check_row_order(name, {"loss": loss, "confidence": confidence})  # raises for columns in different orders
     sample = prepare(name, loss, confidence, vector=True)
     if not sample.backend.is_host:
         raise DtypeError(

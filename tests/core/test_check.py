@@ -72,6 +72,9 @@ def _call_with_other_order(frame, other):
             loss, confidence, risk=0.5, groups=other["site"]
         ),
         "learn_confidence": lambda: abstain.learn_confidence(other[["confidence"]], loss=loss),
+        "combine_signals": lambda: abstain.combine_signals(signals={"a": frame["a"], "b": other["b"]}),
+        "compat": lambda: abstain.compat.seapig_aurc(loss, other["confidence"]),
+        "Sketch": lambda: abstain.engines.Sketch().update(loss, other["confidence"]),
         "zero_one": lambda: abstain.losses.zero_one(frame[["a", "b"]], other["loss"]),
     }
 

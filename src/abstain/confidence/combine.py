@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from abstain._arrays import ArrayLike
-from abstain._check import check_choice
+from abstain._check import check_choice, refuse_other_row_order
 from abstain.confidence.combinations import choose_combination, mean_of_ranks
 from abstain.confidence.input_profile import InputProfile
 from abstain.confidence.input_table import Columns, read_inputs, read_row_weights
@@ -19,6 +19,7 @@ _NAME = "combine_signals"
 Weights = Literal["auto", "ranks"]
 
 
+@refuse_other_row_order
 def combine_signals(
     *,
     signals: Columns,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from abstain._arrays import Array, is_torch
-from abstain._check import check_choice, check_fraction
+from abstain._check import check_choice, check_fraction, refuse_other_row_order
 from abstain.core import confidence_bins
 from abstain.core.curve_points import mass_for_share
 from abstain.core.influence import MetricDerivative
@@ -215,6 +215,7 @@ class Sketch:
 
     # updating ------------------------------------------------------------------------------------------------
 
+    @refuse_other_row_order
     def update(self, loss: Array, confidence: Array, /, *, sample_weight: Array | None = None) -> None:
         """Add samples: one loss and one confidence each (higher = surer), arrays of any one shape.
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from abstain._arrays import ArrayLike
-from abstain._check import check_count, check_fraction
+from abstain._check import check_count, check_fraction, refuse_other_row_order
 from abstain._stored import Chance, Stored, Within
 from abstain._tables import Notebook, count_noun
 from abstain.errors import InputError, ShapeError
@@ -317,6 +317,7 @@ class GrowingComparison(Stored, Notebook):
             series=None,
         )
 
+    @refuse_other_row_order
     def add(
         self,
         models: Mapping[str, tuple[ArrayLike, ArrayLike]],

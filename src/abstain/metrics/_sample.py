@@ -13,7 +13,7 @@ import numpy as np
 
 from abstain import _tables
 from abstain._arrays import Array, ArrayLike, Backend, backend_of, float_dtype, to_host
-from abstain._check import check_mask, check_pair, check_row_order, check_weight
+from abstain._check import check_mask, check_pair, check_row_order_of_call, check_weight
 from abstain.core.area_estimators import oracle_rows
 from abstain.core.rows import Rows, rows_from_numpy, rows_from_samples
 from abstain.core.sorting import is_zero_one
@@ -512,7 +512,7 @@ def by_group(
 
         @functools.wraps(metric)
         def metric_with_groups(*arrays: Array, groups: Array | None = None, **options: Any) -> Any:
-            check_row_order(
+            check_row_order_of_call(
                 metric_with_groups, arrays, options if groups is None else {**options, "groups": groups}
             )
             if groups is None:
