@@ -582,3 +582,17 @@ def test_thresholds_of_groups_with_records_of_format_4_are_read():
     record["checksum"] = hashlib.sha256(text.encode()).hexdigest()
     again = abstain.thresholds.GroupThresholds.from_json(json.dumps(record))
     assert again["a"].value == rules["a"].value
+
+
+def test_the_repr_has_the_threshold_as_the_number_that_people_know(rule):
+    text = repr(rule)
+    assert "rule:        confidence >= " in text
+    assert f"that is:     max_softmax above {rule.origin.plain:.4g} (the rule compares its rank key)" in text
+    assert "(the rule compares its rank key)" in rule._repr_html_()
+    wrong, p = data()
+    assert "that is" not in repr(abstain.select_threshold(wrong, p, risk=0.1))  # no other number is known
+    assert "that is" not in repr(
+        abstain.select_threshold(wrong, p, risk=0.1, score="max_softmax", units="plain")
+    )
+    every = abstain.select_threshold(wrong, -np.log1p(-p), cost=0.5, score="max_softmax", units="key")
+    assert f"max_softmax at least {-np.expm1(-every.value):.4g} (" in repr(every)

@@ -60,7 +60,7 @@ from abstain.thresholds.calibration import Method
 from abstain.thresholds.counted_rows import share_too_coarse
 from abstain.thresholds.cut import NO_CONFIDENCE
 from abstain.thresholds.later_options import cluster_column, reading_options
-from abstain.thresholds.record import key_text
+from abstain.thresholds.rules import key_text
 
 _TABLE_FIELDS = (
     "value",
@@ -189,7 +189,6 @@ def threshold(
         )
         return
     opt.refuse_unused_names(answered)
-    unused_groups = answered.groups is not None and not groups
     group_labels = answered.group_labels() if groups else None
     result: Threshold | GroupThresholds | JointThreshold
     with show_working(f"choosing among {answered.n:,} samples"), naming_file(file):
@@ -207,7 +206,7 @@ def threshold(
         sentence = describe_plain_threshold(result, score)
         if sentence:
             notes = [" ".join([sentence, *notes])]
-    if unused_groups:
+    if answered.groups is not None and not isinstance(result, GroupThresholds):
         notes += _note_on_unused_groups(
             answered, result, score, loss, "one rule for all; --groups makes one for each"
         )
@@ -338,6 +337,7 @@ def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output
 
     def draw(console: Console) -> None:
         console.print(Text(repr(result)))
+        show_notes(console, _note_on_coarse_confidences(predictions, score))
 
     names = ["n", "accepted", "coverage", "drift_p", "delta", "from_calibration", "holds"]
     columns = _tables.collect_columns([result], names)
@@ -437,15 +437,15 @@ def _note_on_unused_groups(
     """Return a sentence that says why groups are not used, with the risk of the accepted samples in each of them.
 
     `score` and `loss` are names that class scores need, and `reason` is why groups are not used. The highest risks come
-    first, of many groups only some. They are plain means, without an interval.
+    first, of many groups only some. They are plain means, without an interval. There are none for a rule with several
+    promises, and for one that accepts nothing.
     """
     sentence = f"The groups are not used: {reason}."
-    labels, codes = group_codes("groups", np.asarray(predictions.group_labels(), dtype=object))
-    if not rule.feasible:
+    if not isinstance(rule, Threshold) or not rule.feasible:
         return [sentence]
-    single_rule = first_rule(rule)
+    labels, codes = group_codes("groups", np.asarray(predictions.group_labels(), dtype=object))
     losses = np.asarray(predictions.loss_and_confidence(score, loss).loss, dtype=np.float64)
-    is_accepted = np.asarray(rule.accepts(**rule_columns(predictions, single_rule.cut.score)))
+    is_accepted = np.asarray(rule.accepts(**rule_columns(predictions, rule.cut.score)))
     loss_sums = np.bincount(codes[is_accepted], losses[is_accepted], len(labels))
     counts = np.bincount(codes[is_accepted], minlength=len(labels))
     risks = loss_sums / np.maximum(counts, 1)

@@ -15,7 +15,7 @@ from abstain.formats import replacing
 from abstain.report.certified import describe_help, risk_text
 from abstain.report.markup import Cell, csv_number, framed, html_table, percent, text, with_code
 from abstain.report.slider import round_six
-from abstain.thresholds.record import key_text
+from abstain.thresholds.rules import key_text
 
 _LINKS = {
     "decision": "Decision",

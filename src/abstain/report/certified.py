@@ -6,8 +6,10 @@ The page holds each rule as the JSON that `abstain threshold --save` writes, so 
 from __future__ import annotations
 
 import base64
+import decimal
 import gzip
 import json
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,15 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from abstain import Threshold, select_threshold
-from abstain._tables import count_noun
+from abstain import Threshold, scores, select_threshold
+from abstain._tables import count_noun, is_number
 from abstain.errors import AbstainError
 from abstain.formats import Predictions
 from abstain.formats.safety import sha256_of
+from abstain.metrics.points import RiskCoverageCurve
 from abstain.thresholds import GroupThresholds
 from abstain.thresholds.advice import Advice
 from abstain.thresholds.later_options import reading_options
-from abstain.thresholds.record import key_text
+from abstain.thresholds.rules import key_text
 
 # risks that people ask for; the page shows those between "not even this can be promised" and "answer everything"
 RISKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
@@ -242,10 +245,13 @@ def describe_promise(rule: Threshold, answered_share: float, *, is_zero_one: boo
     return f"Answer {answered}: then {outcome} (promised with {100 * (1 - rule.delta):.4g}% confidence)."
 
 
-def describe_rule(rule: Threshold, predictions: Predictions, score: str, *, is_zero_one: bool) -> str:
+def describe_rule(
+    rule: Threshold, predictions: Predictions, score: str, curve: RiskCoverageCurve, *, is_zero_one: bool
+) -> str:
     """What the rule is and what it did on these data; for a risk that cannot be promised, what would help.
 
-    `predictions` is the file of the rule; `score` names the confidence that is computed from its class scores.
+    `predictions` is the file of the rule, and `curve` its risk-coverage curve; `score` names the confidence that is
+    computed from its class scores.
     """
     if not rule.feasible:
         if rule.advice is None:  # it is not known what would help
@@ -265,7 +271,7 @@ def describe_rule(rule: Threshold, predictions: Predictions, score: str, *, is_z
         data = f"On these data that is {accepted:,} of {count_noun(predictions.n, 'case')}, and {outcome}."
     else:
         data = f"On these data, by weight, {outcome}."
-    return f"{_describe_condition(rule, predictions, score)} {data}"
+    return f"{_describe_condition(rule, predictions, score, curve)} {data}"
 
 
 def apply_command(predictions: Predictions, command: str) -> str:
@@ -291,20 +297,98 @@ def _options_of_model(predictions: Predictions, command: str, *, has_truth: bool
     return [word for pair in pairs for word in pair]
 
 
-def _describe_condition(rule: Threshold, predictions: Predictions, score: str) -> str:
+def _describe_condition(
+    rule: Threshold, predictions: Predictions, score: str, curve: RiskCoverageCurve
+) -> str:
     """Say when the rule answers, in the number that people know: a probability, not its rank key."""
     if rule.value == -np.inf:
         return "Answer every case."
     name = score if predictions.has_class_scores else "the confidence"
-    relation = "above" if rule.lies_above else "at least"
-    return (
-        f"Answer where {name} is {relation} {threshold_text(predictions, score, float(rule.value or 0.0))}."
-    )
+    border = rule_border(rule, predictions, score, curve)
+    return f"Answer where {name} is {border if border.startswith('above') else f'at least {border}'}."
 
 
-def threshold_text(predictions: Predictions, score: str, key: float) -> str:
-    """Format a threshold as people know it: for class scores the plain value of the score, not its rank key."""
-    return key_text(score if predictions.has_class_scores else None, key)
+def certified_point(curve: RiskCoverageCurve, rule: Threshold) -> int:
+    """Index of the point of a model's curve at which a certified threshold of the same samples lies.
+
+    The coverage of the rule is a share of the answered samples, that of the curve one of all samples.
+    """
+    coverage = rule.coverage * curve.coverage[-1]
+    return int(np.argmin(np.abs(curve.coverage - coverage)))
+
+
+def rule_border(rule: Threshold, predictions: Predictions, score: str, curve: RiskCoverageCurve) -> str:
+    """The threshold of a rule as a number that accepts the same samples: "0.8271", or "above 0.8".
+
+    A case is answered from the number on, except after "above": that is for a rule that lies just above a rejected
+    confidence, where this has few digits.
+    """
+    point = certified_point(curve, rule)
+    if not rule.lies_above:
+        return border_text(predictions, score, curve, point)
+    name = score if predictions.has_class_scores else None
+    rejected = float(np.nextafter(float(rule.value or 0.0), -np.inf))
+    shown = key_text(name, rejected)
+    if is_number(shown) and float(shown) == _plain_value(name, rejected):
+        return f"above {shown}"
+    return _number_between(name, rejected, float(curve.threshold[point]), is_near_rejected=True)
+
+
+def border_text(predictions: Predictions, score: str, curve: RiskCoverageCurve, point: int) -> str:
+    """The threshold at a point of a curve as people know it: for class scores the value of the score, not its rank key.
+
+    The number is not above the confidences that the point accepts, and above those that it rejects, however it is
+    rounded.
+    """
+    name = score if predictions.has_class_scores else None
+    is_last = point + 1 == len(curve.threshold)
+    rejected = -np.inf if is_last else float(curve.threshold[point + 1])
+    return _number_between(name, rejected, float(curve.threshold[point]), is_near_rejected=False)
+
+
+def _plain_value(score: str | None, key: float) -> float:
+    """The number that people know, such as a probability; without a score the confidence itself."""
+    return key if score is None or key == -np.inf else float(scores.display(score, key))
+
+
+def _number_between(score: str | None, rejected: float, accepted: float, *, is_near_rejected: bool) -> str:
+    """The number with the fewest digits that lies above one rank key and not above another, as text.
+
+    Probabilities that would round to 1 are written by their distance from it, as `key_text` does. Where numbers cannot
+    tell the keys apart, the text is that of the accepted key.
+    """
+    accepted_text = key_text(score, accepted)
+    if accepted_text.startswith("1 − "):
+        # distances from 1, with the other sign: exact where probabilities are not
+        digits = 2
+        low = -float(np.exp(-rejected))
+        high = -float(np.exp(-accepted))
+    else:
+        digits = 6 if score is None or not scores.by_name(score).saturates else 4
+        low = _plain_value(score, rejected)
+        high = _plain_value(score, accepted)
+    nearest = low if is_near_rejected else high
+    number = _shortest_decimal(low, high, nearest, digits)
+    if number is None:
+        return accepted_text
+    return f"1 − {number.removeprefix('-')}" if accepted_text.startswith("1 − ") else number
+
+
+def _shortest_decimal(low: float, high: float, nearest: float, digits: int) -> str | None:
+    """The decimal above `low` and not above `high` with the fewest digits, but at least `digits`; None if there is none.
+
+    >>> _shortest_decimal(0.82708, 0.82808, 0.82708, 4), _shortest_decimal(0.82708, 0.82808, 0.82808, 4)
+    ('0.8271', '0.828')
+    """
+    if not (math.isfinite(nearest) and low < high):
+        return None
+    for digit_count in range(digits, 18):
+        for rounding in (decimal.ROUND_HALF_EVEN, decimal.ROUND_FLOOR, decimal.ROUND_CEILING):
+            context = decimal.Context(prec=digit_count, rounding=rounding)
+            rounded = float(context.create_decimal_from_float(nearest))
+            if low < rounded <= high:
+                return f"{rounded:.{digit_count}g}"
+    return None
 
 
 def describe_help(advice: Advice, n: int, clusters: int | None, *, is_zero_one: bool) -> str:

@@ -12,10 +12,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from abstain import scores
 from abstain.errors import InputError
 from abstain.thresholds.later_options import cluster_column, reading_options
-from abstain.thresholds.rules import GroupThresholds, Origin, Threshold
+from abstain.thresholds.rules import GroupThresholds, Origin, Threshold, key_text
 
 NO_GROUP = ""  # stands for the label of a group where there are no groups
 
@@ -327,19 +326,6 @@ def _words_and_guarantee(
         "",
         f"In full: {guarantee}",
     ]
-
-
-def key_text(score: str | None, key: float) -> str:
-    """Format a threshold on a rank key as the score's plain value; close to the end of its scale, as a distance.
-
-    E.g. "1 − 3e-09" for a probability that would round to 1. Without a score, `key` is a confidence of the user's own.
-    """
-    if score is None or not scores.by_name(score).saturates:
-        return f"{key:.6g}"
-    value = float(scores.display(score, key))
-    if value < 0.9995 or score != "max_softmax":
-        return f"{value:.4g}"
-    return f"1 − {np.exp(-key):.2g}" if key < 700 else "1"  # beyond 700 the exponential is 0
 
 
 def state_rule(threshold: Threshold, rule: str, group: Any = NO_GROUP) -> str:

@@ -110,6 +110,19 @@ def _threshold_in_plain_numbers(score: str | None, value: float | None, source: 
     return float(scores.display(score, value))
 
 
+def key_text(score: str | None, key: float) -> str:
+    """Format a threshold on a rank key as the score's plain value; close to the end of its scale, as a distance.
+
+    E.g. "1 − 3e-09" for a probability that would round to 1. Without a score, `key` is a confidence of the user's own.
+    """
+    if score is None or not scores.by_name(score).saturates:
+        return f"{key:.6g}"
+    value = float(scores.display(score, key))
+    if value < 0.9995 or score != "max_softmax":
+        return f"{value:.4g}"
+    return f"1 − {np.exp(-key):.2g}" if key < 700 else "1"  # beyond 700 the exponential is 0
+
+
 def _are_nearly_equal(stored: float | None, computed: float | None) -> bool:
     """Equal, or equal but for the last digits, which another machine may compute otherwise."""
     if stored == computed:
@@ -169,12 +182,16 @@ class Promised(Stored):
     def _readable(self: Any) -> dict[str, Any]:
         return {"rule": self.rule}
 
+    def _shown_facts(self) -> list[tuple[str, str]]:
+        """Return the facts that the repr and the HTML view show."""
+        return self.facts()
+
     def __repr__(self: Any) -> str:
         head = type(self).__name__ if self.feasible else f"{type(self).__name__}: {self._none}"
-        return "\n".join([head, *(f"  {name + ':':<13}{text}" for name, text in self.facts())])
+        return "\n".join([head, *(f"  {name + ':':<13}{text}" for name, text in self._shown_facts())])
 
     def _repr_html_(self) -> str:
-        names, texts = zip(*self.facts())
+        names, texts = zip(*self._shown_facts())
         return html_table({"": names, repr(self).partition("\n")[0]: texts})
 
 
@@ -270,6 +287,19 @@ class Threshold(Promised):
         if self.value is None:
             return "accept nothing"
         return "accept everything" if self.value == -np.inf else f"confidence >= {self.value!r}"
+
+    def _shown_facts(self) -> list[tuple[str, str]]:
+        """Return the facts, and behind the rule the threshold as the number that people know, if it is a rank key."""
+        facts = super()._shown_facts()
+        score = self.cut.score
+        if score is None or not scores.by_name(score).saturates or self.cut.source == "plain":
+            return facts
+        if self.value is None or not np.isfinite(self.value):
+            return facts
+        # just above a rejected confidence, which looks the same in a few digits, or at an accepted one
+        comparison = "above" if self.lies_above else "at least"
+        meaning = f"{score} {comparison} {key_text(score, self.value)} (the rule compares its rank key)"
+        return [*facts[:1], ("that is", meaning), *facts[1:]]
 
     def made_from(self, kind: Kind, **facts: Any) -> Threshold:
         """Return the same rule, which now knows its score, its loss and its data.
