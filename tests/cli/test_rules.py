@@ -386,10 +386,14 @@ def test_groups_that_are_named_and_not_used_are_told(run, patients, tmp_path):
     write_patients(tmp_path / "later.csv", 1000, 2)
     checked = run("threshold", "later.csv", *PATIENT, *named, "--groups", "--check", "rule.json")
     assert "The groups are not used: rule.json has one threshold for all." in " ".join(checked.stdout.split())
+    # a file for which the suggested threshold is one that can be promised in each group
+    rows = [f"{'abc'[k % 3]},{int(k >= 200)},{k / 3000}" for k in range(3000)]
+    (tmp_path / "easy.csv").write_text("\n".join(["site,correct,confidence", *rows]))
     for command in ("describe", "evaluate"):
-        result = run(command, "cal.csv", *named)
-        assert "-c groups=site --groups --risk" in result.stdout + result.stderr
-        assert "--groups" not in (plain := run(command, "cal.csv")).stdout + plain.stderr
+        with_groups = run(command, "easy.csv", *named)
+        assert "-c groups=site --groups --risk" in with_groups.stdout + with_groups.stderr
+        without = run(command, "easy.csv")
+        assert "--groups" not in without.stdout + without.stderr
 
 
 def test_clusters_with_rows_without_a_label_are_told(run, patients, tmp_path):

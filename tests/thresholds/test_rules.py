@@ -294,6 +294,7 @@ def test_stored_groups_share_the_delta_they_state_and_stand_there_once():
             GroupThresholds.from_json(json.dumps(stored))
 
 
+@pytest.mark.filterwarnings("ignore:.*rows of the calibration data:abstain.errors.AbstainWarning")
 @pytest.mark.parametrize("asked", [{"risk": 0.1}, {"coverage": 0.5}, {"risk": 0.2, "method": "empirical"}])
 @pytest.mark.parametrize("score", ["max_softmax", "softmax_margin", "negative_entropy", "negative_gini"])
 def test_plain_numbers_accept_the_blocks_that_rank_keys_accept(score, asked):

@@ -94,16 +94,19 @@ class Reference:
     def has_counts(self, at_least: np.ndarray, m: int, largest_cluster: float) -> bool:
         """Do m later samples have exactly the counts of the calibration samples, and does no chance explain that?
 
-        `at_least` counts the later confidences at or above each `value`. Fresh samples would have exactly these counts
-        with at most the probability that a multinomial law with these shares gives them. Up to `largest_cluster`
+        `at_least` counts the later confidences at or above each `value`. Where neighbouring values have one count, as
+        those do that differ by rounding alone, the last of them is compared. Fresh samples would have exactly these
+        counts with at most the probability that a multinomial law with these shares gives them. Up to `largest_cluster`
         samples may be copies of one, so as many count as one.
         """
-        if m != self.n or not np.array_equal(at_least, self.at_least):
+        last_of_equals = np.append(np.flatnonzero(np.diff(at_least)), len(at_least) - 1)
+        at_least_in_calibration = self.at_least[last_of_equals]
+        if m != self.n or not np.array_equal(at_least[last_of_equals], at_least_in_calibration):
             return False
         from scipy.special import gammaln, xlogy
 
         draws = m / largest_cluster
-        counts = np.diff(self.at_least, prepend=0.0, append=self.n) / largest_cluster  # between the values
+        counts = np.diff(at_least_in_calibration, prepend=0.0, append=self.n) / largest_cluster  # between the values
         log_orders = gammaln(draws + 1) - gammaln(counts + 1).sum()
         log_probability = log_orders + xlogy(counts, counts / draws).sum()
         return bool(log_probability < np.log(_EQUAL_COUNTS_BY_CHANCE))
