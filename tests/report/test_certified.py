@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,7 +66,7 @@ def test_a_risk_that_is_too_small_says_how_many_labels_would_help():
     model = content.models[0]
     rule = model.certified.rules[model.certified.start]
     assert not rule.feasible
-    told = describe_rule(rule, model.predictions, "confidence", is_zero_one=True)
+    told = describe_rule(rule, model.predictions, "confidence", model.curve, is_zero_one=True)
     assert f"About {rule.advice.samples:,} labelled cases would be enough; there are 600 now." in told
     assert "At most 3% errors cannot be promised with these data." in page(content)
 
@@ -187,3 +188,42 @@ def test_the_commands_of_a_page_read_files_as_the_page_did():
     )
     (plain,) = embedded(content)["models"]
     assert (plain["apply"], plain["make"]) == ("abstain decide rule.json NEW_FILE", "abstain threshold t.csv")
+
+
+def typed_threshold(shown: str):
+    """What a number on the page accepts, as a function of the confidences that people know."""
+    if shown.startswith("above "):
+        return lambda values: values > float(shown.removeprefix("above "))
+    return lambda values: values >= float(shown)
+
+
+@pytest.mark.parametrize("decimals", [1, 3, 12])
+def test_the_numbers_of_the_page_accept_what_it_says(decimals):
+    predictions = make_predictions(n=4000)
+    rounded = np.round(predictions.confidence, decimals)
+    content = gather([replace(predictions, confidence=rounded)])
+    model = content.models[0]
+    steps = embedded(content)["models"][0]["steps"]
+    for shown, accepted in zip(steps["threshold_text"], steps["accepted"]):
+        assert np.count_nonzero(typed_threshold(shown)(rounded)) == accepted
+    data = embedded(content)["models"][0]
+    for rule, step in zip(model.certified.rules, data["rules"]):
+        if rule.feasible and rule.coverage < 1:
+            shown = steps["threshold_text"][step["step"]]
+            assert (
+                f"Answer where the confidence is {shown if 'above' in shown else f'at least {shown}'}."
+                in step["facts"]
+            )
+
+
+def test_probabilities_of_the_page_accept_what_it_says():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 3000)
+    logits = 4 * rng.normal(size=(3000, 3)) + 6 * np.eye(3)[labels]
+    content = gather([Predictions("mine", "m.npz", "npz", 3000, logits=logits, labels=labels)])
+    steps = embedded(content)["models"][0]["steps"]
+    distances = np.exp(-abstain.scores.max_softmax(logits))  # from probability 1
+    for shown, accepted in zip(steps["threshold_text"], steps["accepted"]):
+        number = shown.removeprefix("1 − ")
+        is_accepted = distances <= float(number) if number != shown else 1 - distances >= float(number)
+        assert np.count_nonzero(is_accepted) == accepted

@@ -375,7 +375,7 @@ def _number_between(score: str | None, rejected: float, accepted: float, *, is_n
 
 
 def _shortest_decimal(low: float, high: float, nearest: float, digits: int) -> str | None:
-    """The decimal above `low` and not above `high` with the fewest digits, but at least `digits`; None if there is none.
+    """The decimal above `low`, not above `high`, of the fewest digits, but at least `digits`; None if there is none.
 
     >>> _shortest_decimal(0.82708, 0.82808, 0.82708, 4), _shortest_decimal(0.82708, 0.82808, 0.82808, 4)
     ('0.8271', '0.828')

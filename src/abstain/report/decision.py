@@ -10,8 +10,8 @@ from abstain.report.certified import (
     describe_promise,
     describe_rule,
     risk_text,
+    rule_border,
     share_text,
-    threshold_text,
 )
 from abstain.report.content import Content, ModelContent, short_names
 from abstain.report.markup import (
@@ -165,7 +165,7 @@ def decision_card(content: Content) -> str:
     if rules:
         rule = rules[start]
         promise = describe_promise(rule, best.certified.answered_share, is_zero_one=best.zero_one)
-        facts = describe_rule(rule, best.predictions, best.score, is_zero_one=best.zero_one)
+        facts = describe_rule(rule, best.predictions, best.score, best.curve, is_zero_one=best.zero_one)
         asked_risk = risk_text(rule.target, best.zero_one)
         guarantee = rule.guarantee or ""
     return fill(
@@ -204,7 +204,7 @@ def _steps_table(model: ModelContent, is_shown: bool) -> str:
         share_of_all_cases = rule.coverage * model.certified.answered_share
         threshold = Cell("none needed", csv=("",))
         if rule.coverage < 1:
-            shown_threshold = threshold_text(model.predictions, model.score, float(rule.value or 0.0))
+            shown_threshold = rule_border(rule, model.predictions, model.score, model.curve)
             threshold = Cell(text(shown_threshold), csv=(csv_number(rule.value),))
         rows.append(
             [

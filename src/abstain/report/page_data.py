@@ -10,6 +10,7 @@ import numpy as np
 
 from abstain.report.certified import (
     apply_command,
+    certified_point,
     describe_promise,
     describe_rule,
     make_command,
@@ -18,7 +19,7 @@ from abstain.report.certified import (
     rule_texts,
 )
 from abstain.report.content import Content, ModelContent, short_names
-from abstain.report.slider import certified_point, round_six, spread_points
+from abstain.report.slider import round_six, spread_points
 
 _CURVE_POINTS = 600  # for one model; all models together have at most four times as many
 _LOG_DECADES = 1.5  # risks that span more decades are drawn on a log scale at first
@@ -119,7 +120,9 @@ def _rule_data(model: ModelContent) -> list[dict[str, Any]]:
                 "risk": rule.target,
                 "risk_text": risk_text(rule.target, model.zero_one),
                 "promise": describe_promise(rule, model.certified.answered_share, is_zero_one=model.zero_one),
-                "facts": describe_rule(rule, model.predictions, model.score, is_zero_one=model.zero_one),
+                "facts": describe_rule(
+                    rule, model.predictions, model.score, model.curve, is_zero_one=model.zero_one
+                ),
                 "guarantee": rule.guarantee or "",
                 "step": step,
             }

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import abstain
-from abstain import Threshold
 from abstain._tables import GROUPS_SHOWN
 from abstain.core.sorting import is_zero_one
 from abstain.errors import AbstainError
@@ -21,7 +20,7 @@ from abstain.inference.clusters import cluster_codes, split_two_way, two_way_var
 from abstain.inference.intervals import SMALLEST_DESIGN_EFFECT
 from abstain.inference.point_limits import AcceptedSums, WeightTotals, limits_at_threshold
 from abstain.metrics import RiskCoverageCurve
-from abstain.report.certified import CertifiedSteps, threshold_text
+from abstain.report.certified import CertifiedSteps, border_text, certified_point, rule_border
 
 Samples = tuple[np.ndarray, np.ndarray]  # losses and confidences of all samples, in the order of the file
 _SLIDER_STEPS = 400  # for one model
@@ -111,15 +110,6 @@ class Breakdown:
     folded: list[GroupSum]
 
 
-def certified_point(curve: RiskCoverageCurve, rule: Threshold) -> int:
-    """Index of the point of a model's curve at which a certified threshold of the same samples lies.
-
-    The coverage of the rule is a share of the answered samples, that of the curve one of all samples.
-    """
-    coverage = rule.coverage * curve.coverage[-1]
-    return int(np.argmin(np.abs(curve.coverage - coverage)))
-
-
 def spread_points(curve: RiskCoverageCurve, lowest_coverage: float, point_count: int) -> np.ndarray:
     """Indices of at most `point_count` points of a curve, about evenly spaced in coverage from the lowest one on."""
     grid = np.linspace(lowest_coverage, curve.coverage[-1], point_count)
@@ -157,6 +147,10 @@ def make_slider(
     points = spread_points(curve, lowest_coverage=first_coverage, point_count=max_steps)
     points = np.union1d(points, [certified_point(curve, rule) for rule in certified.rules if rule.feasible])
     points = points.astype(np.int64)
+    texts = {int(point): border_text(predictions, score, curve, int(point)) for point in points}
+    for rule in certified.rules:  # the same number as in the words of the rule
+        if rule.feasible and rule.value != -np.inf:
+            texts[certified_point(curve, rule)] = rule_border(rule, predictions, score, curve)
     weight = np.ones(len(loss))
     if predictions.sample_weight is not None:
         weight = predictions.sample_weight.astype(np.float64)
@@ -173,7 +167,7 @@ def make_slider(
     low, high = _risk_limits(predictions, samples, coverages, level)
     return Slider(
         threshold=threshold.tolist(),
-        threshold_text=[threshold_text(predictions, score, value) for value in threshold],
+        threshold_text=list(texts.values()),
         coverage=coverages,
         risk=curve.risk[points].tolist(),
         low=low,
