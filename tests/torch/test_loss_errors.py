@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from abstain.errors import AbstainError, DtypeError, InputError, ShapeError
+from abstain.errors import AbstainError, AbstainWarning, DtypeError, InputError, ShapeError
 from abstain.torch import AURCLoss, LinearWarmup, aurc_loss
 
 Z, Y = torch.randn(4, 3), torch.tensor([0, 1, 2, 0])
@@ -27,10 +27,18 @@ NAN = torch.tensor([[0.0, float("nan")], [1.0, 2.0]])
         ((Z, Y.float()), {}, DtypeError, r"labels.long\(\)"),
         ((Z, Y > 0), {}, DtypeError, r"labels.long\(\)"),
         ((Z.tolist(), Y), {}, DtypeError, "torch tensor"),
+        ((Z, nn.functional.one_hot(Y, 3)), {}, ShapeError, r"one-hot labels .* `labels.argmax\(1\)`"),
         ((Z, Y + 1), {}, InputError, "count from 0"),
         ((Z, Y - 1), {}, InputError, "ignore_index"),
         ((Z[:0], Y[:0]), {}, InputError, "Skip empty batches"),
-        ((NAN, Y[:2]), {}, InputError, "learning rate"),
+        (
+            (NAN, Y[:2]),
+            {},
+            InputError,
+            "An input is NaN or infinite, or training has diverged.* learning rate",
+        ),
+        ((Z, Y), {"mix": LinearWarmup(5)}, InputError, r"`mix` must be a number.*AURCLoss\(mix="),
+        ((Z, Y), {"mix": "half"}, InputError, "`mix` must be a number"),
         ((NAN.nan_to_num(float("inf")), Y[:2]), {}, InputError, "first in sample 0"),
         ((Z, Y), {"estimator": "mean"}, InputError, '"harmonic"'),
         ((Z, Y), {"score": "msp"}, InputError, '"max_softmax"'),
@@ -57,6 +65,36 @@ NAN = torch.tensor([[0.0, float("nan")], [1.0, 2.0]])
 def test_mistakes_are_named(arguments, options, error, says):
     with pytest.raises(error, match=says):
         aurc_loss(*arguments, **options)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_outputs_of_a_softmax_are_warned_of_once_for_each_loss_object(dtype):
+    logits, labels = torch.randn(60, 3), torch.arange(60) % 3
+    probs = logits.softmax(1).to(dtype).requires_grad_()
+    for shape in ((60, 3), (15, 3, 4)):
+        criterion = AURCLoss(mix=0.5)
+        outputs, targets = probs, labels
+        if len(shape) == 3:
+            outputs, targets = probs.reshape(15, 4, 3).movedim(-1, 1), labels.reshape(15, 4)
+        with pytest.warns(AbstainWarning, match="`logits` look like outputs of a softmax.* takes logits"):
+            criterion(outputs, targets)
+        criterion(outputs, targets)  # warnings are errors here
+
+
+def test_logits_are_not_taken_for_outputs_of_a_softmax():
+    logits, labels = torch.randn(60, 3), torch.arange(60) % 3
+    for scores in (
+        logits,
+        logits.log_softmax(1),
+        logits.sigmoid(),
+        logits.softmax(1) + 1,
+        logits.softmax(1)[:20],
+    ):
+        AURCLoss()(scores, labels[: len(scores)])
+    criterion = AURCLoss()
+    for _ in range(3):
+        criterion(logits, labels)
+    criterion(logits.softmax(1), labels)  # only the first batches are looked at
 
 
 def test_the_callers_criterion_is_left_alone():

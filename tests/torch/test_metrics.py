@@ -11,7 +11,7 @@ from metric_cases import ARGUMENTS, collection, metrics
 from sklearn.metrics import roc_auc_score
 
 import abstain
-from abstain.errors import AbstainWarning, DtypeError, InfeasibleError, InputError, ShapeError
+from abstain.errors import AbstainError, AbstainWarning, DtypeError, InfeasibleError, InputError, ShapeError
 from abstain.metrics.definitions import METRICS
 from abstain.metrics.metric import Metric
 from abstain.torch import (
@@ -163,6 +163,41 @@ def test_own_confidence_and_class_numbers():
         AURC(loss="brier").update(logits.argmax(1), target, confidence=confidence)
 
 
+@pytest.mark.parametrize(
+    ("change", "options", "words"),
+    [
+        (
+            lambda z, y: (z.softmax(1), y),
+            {},
+            r'`preds` must be scores before the softmax.* to AURC\(input="probs"\)',
+        ),
+        (
+            lambda z, y: (z, y),
+            {"input": "probs"},
+            r'`preds` must not be negative.* pass them to AURC\(input="logits"\)',
+        ),
+        (lambda z, y: (z / 0, y), {}, "`preds` must be finite"),
+        (lambda z, y: (z, y + 1), {}, "`target` must be whole numbers from 0 to 4.* subtract 1"),
+        (
+            lambda z, y: (z.numpy(), y),
+            {},
+            r"`preds` must be a torch tensor, got ndarray.* `torch.as_tensor\(preds\)`",
+        ),
+        (lambda z, y: (z, y.numpy()), {}, "`target` must be a torch tensor"),
+        (lambda z, y: (z, torch.nn.functional.one_hot(y, 5)), {}, r"one-hot labels .*`target.argmax\(1\)`"),
+        (
+            lambda z, y: (z, torch.nn.functional.one_hot(y, 5) * 1.0),
+            {},
+            r"probabilities pass `target.argmax\(1\)`",
+        ),
+    ],
+)
+def test_mistakes_are_named_in_words_of_the_metric(change, options, words):
+    with pytest.raises(AbstainError, match=f"^AURC: .*{words}") as caught:
+        AURC(**options).update(*change(*draw(90)))
+    assert "zero_one" not in str(caught.value)
+
+
 @pytest.mark.parametrize("loss", ["cross_entropy", "brier"])
 @pytest.mark.parametrize("cls", [AURC, AUGRC, EAURC, NAURC])
 def test_other_losses(loss, cls):
@@ -248,7 +283,7 @@ def test_bad_options():
         AURC(estimator="loo", thresholds=1000)
     with pytest.raises(InputError, match="loss"):
         AUROC(loss="brier")
-    with pytest.raises(InputError, match="label"):
+    with pytest.raises(InputError, match="`target`"):
         AURC().update(torch.randn(2, 3), torch.tensor([0, 3]))
 
 

@@ -5,6 +5,7 @@ The function `aurc_loss`, the module `AURCLoss` that replaces `torch.nn.CrossEnt
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,10 +18,10 @@ from torch import nn
 
 from abstain import scores
 from abstain._arrays import Array
-from abstain._check import check_count, check_fraction
+from abstain._check import check_count, check_fraction, rows_sum_to_one, sum_tolerance
 from abstain.core import area_estimators, batch
 from abstain.core.area_estimators import Estimator
-from abstain.errors import DtypeError, InputError, ShapeError
+from abstain.errors import AbstainWarning, DtypeError, InputError, ShapeError
 from abstain.scores.catalogue import check_name
 from abstain.torch import fused
 
@@ -32,8 +33,43 @@ _NAME = batch.NAME
 MAX_PAIRWISE = 4096
 MAX_PAIRWISE_ON_CPU = 256
 MAX_SOFT = 8192  # rank="soft" stores n^2 numbers for the backward pass
+_FEWEST_SUSPECT_ROWS = 24  # so many rows that all sum to one are taken for outputs of a softmax
+_BATCHES_TO_SUSPECT = (
+    3  # the first ones of a process and of each loss object; reading all would slow the loss
+)
 
 _process_groups: dict[str, Array] = {}  # by name, because custom operators take strings
+
+
+class _SoftmaxCheck:
+    """Looks for outputs of a softmax among the first batches, where the loss takes logits, and warns once."""
+
+    def __init__(self) -> None:
+        self.batches_left = _BATCHES_TO_SUSPECT
+
+    def renew(self) -> None:
+        """Look at the next batches again: there is a new loss object."""
+        self.batches_left = _BATCHES_TO_SUSPECT
+
+    def look_at(self, logits: Array) -> None:
+        """Warn if all rows are nonnegative and sum to one; `logits` are (N, C, ...), on the CPU."""
+        if not self.batches_left or logits.numel() < _FEWEST_SUSPECT_ROWS * logits.shape[1]:
+            return
+        self.batches_left -= 1
+        rows = logits.detach().movedim(1, -1)
+        if float(rows.min()) < 0 or not rows_sum_to_one(xp, rows, sum_tolerance(logits)):
+            return
+        self.batches_left = 0
+        warnings.warn(
+            f"{_NAME}: `logits` look like outputs of a softmax: all rows are nonnegative and sum to one. The loss "
+            f"takes logits and applies the softmax itself; with one more, training is much worse. Pass what the last "
+            f"linear layer returns, or the logarithm of the probabilities.",
+            AbstainWarning,
+            stacklevel=3,
+        )
+
+
+_softmax_check = _SoftmaxCheck()
 
 
 def aurc_loss(
@@ -64,7 +100,8 @@ def aurc_loss(
     Parameters
     ----------
     logits : tensor, shape (N, C) or (N, C, d1, ...)
-        float16 and bfloat16 are ranked in float64 and averaged in float32: autocast does not change the order.
+        Scores before the softmax, not its outputs: among the first batches on the CPU these are warned of. float16 and
+        bfloat16 are ranked in float64 and averaged in float32: autocast does not change the order.
     labels : integer tensor, shape (N,) or (N, d1, ...)
         Class numbers, from 0; or class probabilities (floating point, of the shape of `logits`).
     estimator : {"harmonic", "log", "loo", "sele", "2sele"}
@@ -154,6 +191,8 @@ def aurc_loss(
         )
         valid = labels != ignore_index
 
+    if values_checked and logits.device.type == "cpu":
+        _softmax_check.look_at(logits)
     losses = _sample_losses(logits, labels, valid, criterion, ignore_index, label_smoothing).reshape(-1)
     mass = None if weight is None else _sample_mass(logits, labels, valid, weight)
     shape = valid.shape
@@ -273,6 +312,7 @@ class AURCLoss(nn.Module):  # type: ignore[misc]
         process group `group`. `weight` has one number per class. `check_finite`: None checks logits on the CPU alone.
         """
         super().__init__()
+        _softmax_check.renew()
         batch.check_options(
             estimator=estimator,
             reduction=reduction,
@@ -420,6 +460,11 @@ def _check_tensors(logits: Array, labels: Array, weight: Array | None, *, allow_
         )
     labels_are_probs = labels.is_floating_point() and labels.shape == logits.shape
     expected_shape = logits.shape[:1] + logits.shape[2:]
+    if labels.shape == logits.shape != expected_shape and not labels_are_probs:
+        raise ShapeError(
+            f"{_NAME}: `labels` must have shape {tuple(expected_shape)} for logits of shape {tuple(logits.shape)}, "
+            f"got {tuple(labels.shape)}. Of one-hot labels pass the class numbers, `labels.argmax(1)`."
+        )
     if not labels_are_probs and labels.shape != expected_shape:
         raise ShapeError(
             f"{_NAME}: `labels` must have shape {tuple(expected_shape)} for logits of shape {tuple(logits.shape)}, "

@@ -24,6 +24,7 @@ from abstain.core.area_estimators import area, zero_one_oracle_rows
 from abstain.core.confidence_bins import BinMap, Bins, Bracket
 from abstain.core.curve_points import exceeds
 from abstain.errors import (
+    AbstainError,
     AbstainWarning,
     DtypeError,
     InfeasibleError,
@@ -128,13 +129,32 @@ class BatchReader:
             raise InputError(f"{self.name}: `confidence` must be finite, got NaN or an infinity.")
         if not preds.is_floating_point():
             return (preds != target).to(torch.uint8), _as_stored_dtype(confidence)
-        loss = self.loss(labels=target, **{self.input_kind: preds})
-        loss = loss.to(torch.uint8) if loss.dtype is torch.bool else loss.detach()
-        if confidence is not None:
-            return loss, _as_stored_dtype(confidence)
-        if self.input_kind == "logits":
-            return loss, self.score(preds)
-        return loss, self.score(probs=preds)
+        try:
+            loss = self.loss(labels=target, **{self.input_kind: preds})
+            key = (
+                self.score(**{self.input_kind: preds}) if confidence is None else _as_stored_dtype(confidence)
+            )
+        except AbstainError as error:
+            raise type(error)(self._in_words_of_metric(str(error))) from None
+        return (loss.to(torch.uint8) if loss.dtype is torch.bool else loss.detach()), key
+
+    def _in_words_of_metric(self, message: str) -> str:
+        """Return the message of a loss or a score with the names that users of the metric know.
+
+        It begins with the function, and calls the arguments `logits` or `probs`, and `labels`; a metric has `preds` and
+        `target`, and `input` says what `preds` are.
+        """
+        _, _, text = message.partition(": ")
+        new_words = {
+            "as the first argument instead of `probs=`": f'to {self.name}(input="logits"), the default',
+            "as `probs=`": f'to {self.name}(input="probs")',
+            "`logits`": "`preds`",
+            "`probs`": "`preds`",
+            "`labels`": "`target`",
+        }
+        for old, new in new_words.items():
+            text = text.replace(old, new)
+        return f"{self.name}: {text}"
 
     def _check_batch(self, preds: Array, target: Array, confidence: Array | None) -> None:
         """Raise ShapeError or DtypeError unless shapes and dtypes fit together, InputError for labels of -100.
@@ -143,13 +163,18 @@ class BatchReader:
         `target`, if there is a `confidence` and the loss is 0/1. A `confidence` has the shape of `target`. Labels are
         looked at only on the CPU, since reading them would make a GPU wait, and only without an `ignore_index`.
         """
+        for argument, value in (("preds", preds), ("target", target), ("confidence", confidence)):
+            if not isinstance(value, torch.Tensor) and not (value is None and argument == "confidence"):
+                raise DtypeError(
+                    f"{self.name}: `{argument}` must be a torch tensor, got {type(value).__name__}. Use "
+                    f"`torch.as_tensor({argument})`."
+                )
         if preds.is_floating_point():
             expected_shape = preds.shape[:1] + preds.shape[2:]
             if preds.ndim < 2 or target.shape != expected_shape:
-                has_probs = target.is_floating_point() and target.shape == preds.shape
-                remedy = (
-                    "For class probabilities pass `target.argmax(1)`." if has_probs else "Classes are axis 1."
-                )
+                remedy = "Classes are axis 1."
+                if target.shape == preds.shape:
+                    remedy = "For one-hot labels or class probabilities pass `target.argmax(1)`."
                 raise ShapeError(
                     f"{self.name}: `preds` must have shape (N, C, ...) and `target` (N, ...), got "
                     f"{tuple(preds.shape)} and {tuple(target.shape)}. {remedy}"
