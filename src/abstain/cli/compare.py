@@ -54,7 +54,11 @@ _BOARD_HELP = "Also write the ranking as an interactive page, for up to hundreds
 
 @click.command("compare", cls=opt.DocumentedCommand)
 @click.argument("files", nargs=-1, required=True, type=opt.InputFile(folders=True))
-@opt.name_option("metrics", "Metric of the ranking; listed below.", default="aurc")
+@opt.name_option(
+    "metrics",
+    "Metric of the ranking, e.g. aurc, aurc@0.8-1 (between two coverages); listed below.",
+    default="aurc",
+)
 @opt.name_option("scores", _SCORES_HELP, several=True, default=["max_softmax"])
 @opt.shared_options("loss", "names", "level", "repetitions")
 @click.option("--engine", type=click.Choice(["memory", "files"]), default="memory", help=_ENGINE_HELP)

@@ -722,7 +722,8 @@ class Pair(_tables.Printable):
     different : bool
         Whether the corrected p-value is below 1 - level.
     samples_needed : int or None
-        About how many samples would show the difference with probability 80%; None if it shows already.
+        About how many samples would show the difference with probability 80%, at (1 - level) divided by the number of
+        pairs that do not differ yet; None if it shows already.
     note : str
         Why there is no verdict, where there is none.
 
