@@ -106,7 +106,8 @@ class Reference:
         from scipy.special import gammaln, xlogy
 
         draws = m / largest_cluster
-        counts = np.diff(at_least_in_calibration, prepend=0.0, append=self.n) / largest_cluster  # between the values
+        # between the values, those above the first and below the last included
+        counts = np.diff(at_least_in_calibration, prepend=0.0, append=self.n) / largest_cluster
         log_orders = gammaln(draws + 1) - gammaln(counts + 1).sum()
         log_probability = log_orders + xlogy(counts, counts / draws).sum()
         return bool(log_probability < np.log(_EQUAL_COUNTS_BY_CHANCE))
