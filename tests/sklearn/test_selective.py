@@ -360,6 +360,13 @@ def test_make_regression_is_accepted_as_it_comes():
     assert SelectiveRegressor(coverage=0.5, random_state=0).fit(X, y).predict(X).shape == (300,)
 
 
+def test_the_number_of_samples_that_is_advised_counts_calibration_samples(data):
+    X, y = data
+    advice = r"about [\d,]+ calibration samples would certify the target.*Of the samples that `fit` gets, the share cv=0\.5"
+    with pytest.warns(AbstainWarning, match=advice):
+        SelectiveClassifier(LogisticRegression(), risk=0.18, cv=0.5, random_state=0).fit(X, y)
+
+
 def test_a_classifier_without_a_certified_threshold_answers_nothing_by_mistake(data):
     X, y = data
     clf = SelectiveClassifier(risk=1e-4, cv=0.3, abstain_label=None, random_state=0)

@@ -44,6 +44,7 @@ from abstain.thresholds import (
     Threshold,
     select_threshold,
 )
+from abstain.thresholds.advice import Advice
 from abstain.thresholds.calibration import Method
 from abstain.thresholds.promise import OUT_OF_FOLD
 
@@ -403,6 +404,9 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 f"{name}: no threshold could be certified, so nothing will be accepted. {rule.note or ''}"
             )
             message = f"{message} {rule.advice or ''}".strip()
+            advises_count = isinstance(rule.advice, Advice) and rule.advice.samples is not None
+            if advises_count and self._calibration_kind() == "share":
+                message = f"{message} Of the samples that `fit` gets, the share cv={self.cv:g} calibrates."
         # the warning names the line that called `fit`, which called `_fit`, which called this method
         warnings.warn(message, AbstainWarning, stacklevel=4)
 

@@ -97,9 +97,8 @@ class Advice:
             coverage = ""
             if self.samples_coverage is not None:
                 coverage = f", at a coverage of about {self.samples_coverage:.2g}"
-            return (
-                f"By the risks seen, about {self.samples:,} {self.unit} would certify the target{coverage}."
-            )
+            count = f"{self.samples:,} calibration {self.unit}"
+            return f"By the risks seen, about {count} would certify the target{coverage}."
         if self.why_none == "few":
             at_least = ""
             if self.fewest is not None:
