@@ -683,3 +683,12 @@ def test_one_thing_where_several_are_given_says_what_to_do(run, outputs, command
     result = run(*command.split())
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "command", ["evaluate strong.npz", "compare strong.npz --score max_softmax,max_logit"]
+)
+def test_a_latex_table_of_one_model_names_it(run, outputs, command):
+    result = run(*command.split(), "--latex")
+    assert result.exit_code == 0, result.output
+    assert r"\caption{strong: " in result.stdout

@@ -186,7 +186,10 @@ def compare(
         show_growing(result, state, output, notes)
         return
     draw = partial(draw_comparison, result=result, notes=notes)
-    deliver(output, result, quiet="\n".join(result.winners), draw=draw)
+    latex = None
+    if output.form == "latex" and len(file_by_name) == 1 and by is None:
+        latex = result.to_latex(*file_by_name)  # the scores of one model
+    deliver(output, result, quiet="\n".join(result.winners), draw=draw, latex=latex)
 
 
 def show_growing(result: Comparison, state: str, output: opt.Output, notes: list[str]) -> None:

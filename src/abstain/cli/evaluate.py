@@ -50,7 +50,10 @@ _METRIC_WIDTH = 15  # columns of the screen for the names of the metrics
 _ENGINES = ["memory", "files", "dask", "spark", "sketch"]
 _SKETCH_METRICS = ("aurc", "augrc", "risk")  # that a sketch can bound
 _ENGINE_HELP = "Compute backend. By default memory, and files for a table whose values exceed --memory."
-_METRICS_HELP = "Metrics, e.g. aurc, aurc:loo, aurc@0.8-1 (between two coverages), risk_at_coverage@0.9, or all; listed below."
+_METRICS_HELP = (
+    "Metrics, e.g. aurc, aurc:loo, aurc@0.8-1 (between two coverages), risk_at_coverage@0.9, or all; "
+    "listed below."
+)
 _SCORES_HELP = "Confidences computed from class scores, e.g. max_softmax, max_logit, or all."
 _LOSSES_HELP = "Losses computed from class scores, e.g. zero_one, cross_entropy, brier, or all."
 _CROSS_ENTROPY_LEGEND = (

@@ -992,10 +992,14 @@ class Comparison(Stored):
         table = f"{self._head()}\n\n{_tables.markdown_table(self.grid())}\n{_MARKS}\n"
         return f"{table}\n{notes}" if notes else table
 
-    def to_latex(self) -> str:
-        """The ranking as a LaTeX table (booktabs); the notes are comments behind it."""
+    def to_latex(self, name: str = "") -> str:
+        """The ranking as a LaTeX table (booktabs); the notes are comments behind it.
+
+        `name` is that of the model whose scores are compared, for the caption; empty for several models.
+        """
         notes = "".join(f"% {' '.join(note.split())}\n" for note in self.notes)
-        return _tables.latex_table(self.grid(), self._head(), _MARKS) + notes
+        caption = f"{name}: {self._head()}" if name else self._head()
+        return _tables.latex_table(self.grid(), caption, _MARKS) + notes
 
     def _repr_html_(self) -> str:
         return _tables.html_page("", {self._head(): self.grid()}, [_MARKS, *self.sentences(), *self.notes])
