@@ -32,7 +32,7 @@ _TERMS_IN_ONE_SUM = 1 << 10  # terms in [0, 1] whose sum fits into 64 bits of un
 _NARROW = 64  # with up to this many classes, it is faster to go class by class over many samples
 _FAR = -1e4  # e^_FAR is 0 in every float, and 0 times _FAR is 0
 _THREAD_MEMORY = threading.local()
-_RESOLVED = 1e-4  # 1 - p from here on has four digits or more, even if p was a float32
+KEY_AGREEMENT = 2.0**-36  # keys that differ by no more are those of one probability, computed in two ways
 _LARGEST_DISTANCE = 1e300  # from here on, adding the logarithm of a float to a distance changes nothing
 
 
@@ -552,17 +552,19 @@ def log_complement(odds: Odds) -> Array:
 
 
 def _prefer_probabilities(odds: Odds, value: Array, from_odds: Array) -> Array:
-    """Logarithm of 1 - `value`: computed from `value` itself where 1 - `value` has enough digits, else `from_odds`.
+    """Logarithm of 1 - `value`: computed from `value` itself where that agrees with `from_odds`, else `from_odds`.
 
     `value` is the largest probability of each row as the user gave it, or the difference of the two largest ones. Rows
     in which it is equal then have equal keys, as they should: the odds also depend on how the sum of all other
-    probabilities was rounded. For logits, and with a temperature, the odds are all there is.
+    probabilities was rounded. Close to 1, and for probabilities that do not add up to one as well as float64 can, the
+    odds are more exact. For logits, and with a temperature, they are all there is.
     """
     xp = odds.xp
     if odds.kind == "logits" or odds.temperature != 1:
         return from_odds
-    is_resolved = 1 - value >= _RESOLVED
-    return xp.where(is_resolved, xp.log1p(-xp.where(is_resolved, value, xp.zeros_like(value))), from_odds)
+    from_value = xp.log1p(-xp.where(value < 1, value, xp.zeros_like(value)))
+    agrees = xp.abs(from_value - from_odds) <= KEY_AGREEMENT
+    return xp.where(agrees & (value < 1), from_value, from_odds)
 
 
 def log_margin_complement(odds: Odds) -> Array:

@@ -14,6 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from abstain.core.simplex import KEY_AGREEMENT
+
 Precision = Literal["bfloat16", "float16", "float32", "float64"]  # from coarse to fine
 
 _LARGEST_KEY = 745.0  # -log of the smallest float64: no rank key made from probabilities is larger
@@ -104,8 +106,10 @@ def bounds_of_probabilities(
     # keys may be infinite or NaN; np.log(lost) is -infinity where nothing can be lost
     with np.errstate(all="ignore"):
         # A probability and the sum that its row is divided by are each off by a share `unit`, and an entropy counts
-        # both twice: 4 in all. The logarithms of the computation are of numbers of size up to |key| + log K + 1.
-        error = 4 * rounding.unit + rounding.arithmetic_error * (size + math.log(class_count) + 1)
+        # both twice: 4 in all. The logarithms of the computation are of numbers of size up to |key| + log K + 1. Keys
+        # are computed in two ways, which may differ by `KEY_AGREEMENT`.
+        error_of_storing = 4 * rounding.unit + KEY_AGREEMENT
+        error = error_of_storing + rounding.arithmetic_error * (size + math.log(class_count) + 1)
         lost_per_entry = rounding.smallest
         if has_one_column:
             lost_per_entry += rounding.unit  # 1 - p has the absolute error of p, which may be near 1
