@@ -552,3 +552,12 @@ def test_a_group_that_is_one_cluster_has_numbers_without_intervals(clusters):
         assert entry.estimate == pytest.approx(same.estimate, rel=1e-12)
         assert (entry.low is None) == (entry.group is not None)
         assert entry.group is None or "at least two samples (or clusters)" in entry.reason
+
+
+def test_answers_with_a_confidence_may_all_be_right():
+    has_confidence = np.arange(20) < 15
+    loss = (~has_confidence).astype(float)
+    table = abstain.evaluate(
+        loss=loss, confidence=np.arange(20.0), has_confidence=has_confidence, metrics=["aurc"]
+    )
+    assert np.isfinite(table["aurc"].estimate)

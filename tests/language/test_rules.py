@@ -46,7 +46,7 @@ def test_the_command_line(table):
     assert shown.exit_code == 0, shown.output
     notes = json.loads(shown.output)["notes"]
     assert any(n.startswith("labels: truth; prediction: answer") for n in notes)
-    assert any("1 of 7 questions (14.3%) has no answer" in n for n in notes)
+    assert any("1 of 7 rows (14.3%) has no answer" in n for n in notes)
     assert any("AURC with unanswered questions as wrong and ranked last: stated" in n for n in notes)
     assert any("not attempted 14.3%" in n and "a wrong answer costing 3" in n for n in notes)
     assert any("3 questions in 7 rows: repeats of one question are a cluster" in n for n in notes)

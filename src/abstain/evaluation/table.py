@@ -850,7 +850,7 @@ def _samples_with_confidence(
     repetitions: bool,
     has_own: np.ndarray,
 ) -> CheckedSamples | None:
-    """The checked samples that have a confidence of their own; None where all of these abstained or have no weight.
+    """The checked samples that have a confidence of their own; None where these do not have right and wrong answers.
 
     `columns` are sample_weight, abstained and clusters of all samples, or None; `has_own` is a mask of all samples.
     """
@@ -859,7 +859,7 @@ def _samples_with_confidence(
         return gather(
             "evaluate", AUROC, loss[has_own], confidence[has_own], **own_columns, repetitions=repetitions
         )
-    except InputError:
+    except (InputError, InfeasibleError):  # all of them abstained or have no weight; all are right, or all are wrong
         return None
 
 
