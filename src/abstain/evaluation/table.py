@@ -859,7 +859,8 @@ def _samples_with_confidence(
         return gather(
             "evaluate", AUROC, loss[has_own], confidence[has_own], **own_columns, repetitions=repetitions
         )
-    except (InputError, InfeasibleError):  # all of them abstained or have no weight; all are right, or all are wrong
+    except (InputError, InfeasibleError):
+        # all of them abstained or have no weight; or all are right, or all wrong
         return None
 
 
