@@ -271,7 +271,7 @@ def _set_signs(text: str) -> str:
     Only where the cell holds nothing but numbers, so that names keep their hyphens.
 
     >>> _set_signs("-0.5"), _set_signs("1-2"), _set_signs("2.6e-17"), _set_signs("resnet-50")
-    ('$-$0.5', '1--2', '$2.6\\times10^{-17}$', 'resnet-50')
+    ('$-$0.5', '1--2', '$2.6\\\\times10^{-17}$', 'resnet-50')
     """
     if not _ONLY_NUMBERS.fullmatch(_LATEX_COMMAND.sub("", text)):
         return text
