@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from abstain._arrays import ArrayLike, backend_of, to_host
+from abstain._arrays import Array, ArrayLike, Backend, backend_of, to_host
 
 _MOST_STANDARD_ERRORS = 3  # above the accuracy of guessing: a model that is better than that knows something
 # Few samples cannot tell a poor model from guessing. So the note also asks that this many standard errors above the
@@ -43,15 +43,23 @@ def note_on_guessing(
     >>> print(note_on_guessing("mine", np.eye(4)[np.arange(2000) // 4 % 4], labels, "probs"))
     mine: accuracy is that of guessing (25.0% right, 25.0% by chance): are labels and class scores in the same order?
     """
-    predicted = _likeliest_classes(outputs, kind)
+    backend = backend_of(outputs)
+    values = backend.asarray(outputs)
     true_classes = np.asarray(to_host(labels))
-    if true_classes.ndim > predicted.ndim and true_classes.shape[-1] > 1:
+    is_binary = values.ndim == 1 or values.shape[-1] == 1
+    sample_axes = values.ndim - 1 if values.ndim > 1 else 1
+    if true_classes.ndim > sample_axes and true_classes.shape[-1] > 1:
         true_classes = true_classes.argmax(axis=-1)  # one-hot rows
     true_classes = true_classes.reshape(-1).astype(np.int64)
-    predicted = predicted.reshape(-1).astype(np.int64)
-    sample_count = len(predicted)
+    sample_count = len(true_classes)
     if sample_count < 2:
         return None
+    if sample_axes == 1:  # the first rows of a good model are enough, whatever the others are
+        most_by_guessing = _most_right_by_guessing(true_classes)
+        predicted_first = _likeliest_classes(values[: 2 * most_by_guessing], backend, kind, is_binary)
+        if np.count_nonzero(predicted_first == true_classes[: len(predicted_first)]) > most_by_guessing:
+            return None
+    predicted = _likeliest_classes(values, backend, kind, is_binary).astype(np.int64)
     class_count = 1 + int(max(true_classes.max(), predicted.max()))
     # float64, whose products do not overflow
     label_counts = np.bincount(true_classes, minlength=class_count).astype(np.float64)
@@ -79,11 +87,24 @@ def note_on_guessing(
     )
 
 
-def _likeliest_classes(outputs: ArrayLike, kind: Literal["logits", "probs"]) -> np.ndarray:
-    """The class of the largest logit or probability of each sample; class 1 of a binary model where it is likelier."""
-    backend = backend_of(outputs)
-    values = backend.asarray(outputs)
-    if values.ndim == 1 or values.shape[-1] == 1:
+def _most_right_by_guessing(true_classes: np.ndarray) -> int:
+    """A number of right samples that no guessing exceeds: the mean over random orders and the margin are below it.
+
+    With the share s of the most frequent label, at most n s samples are right in the mean, and the variance is at most
+    twice the mean: the expected number of ordered pairs of right samples is at most mean^2 n / (n - 1).
+    """
+    largest_mean = float(np.bincount(true_classes).max())
+    return math.ceil(largest_mean + _MOST_STANDARD_ERRORS * math.sqrt(2 * largest_mean))
+
+
+def _likeliest_classes(
+    values: Array, backend: Backend, kind: Literal["logits", "probs"], is_binary: bool
+) -> np.ndarray:
+    """The class of the largest logit or probability of each sample, as one vector.
+
+    Of a binary model, which gives one number per sample, class 1 where it is likelier than class 0.
+    """
+    if is_binary:
         border = 0.0 if kind == "logits" else 0.5
         return np.asarray(to_host(values)).reshape(-1) > border
-    return np.asarray(to_host(backend.xp.argmax(values, axis=-1)))
+    return np.asarray(to_host(backend.xp.argmax(values, axis=-1))).reshape(-1)
