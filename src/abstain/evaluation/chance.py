@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from abstain.core import curve_points
 from abstain.errors import InfeasibleError, InputError
 from abstain.inference.intervals import interval_of_samples
 from abstain.inference.standard_errors import CheckedSamples
@@ -19,21 +20,30 @@ if TYPE_CHECKING:
 _PHRASE = "ranks worse than chance"
 _END = "wrong samples have the higher values."
 _LEVEL_OF_WARNING = 0.99  # of the interval that must lie below 1/2: chance alone rarely raises the warning
-# larger rankings are tested only where their AUROC is known already
+# more samples are tested only where they are ranked, or their AUROC is known, already
 _MOST_SAMPLES_SORTED_FOR_AUROC = 1_000_000
 
 
 def auroc_of_samples(samples: CheckedSamples) -> float | None:
     """AUROC of checked samples; None if losses are not 0/1, or if all answered samples are right or all wrong.
 
-    None also for more samples than `_MOST_SAMPLES_SORTED_FOR_AUROC`, a million: sorting them would take too long.
+    Samples that are ranked by confidence already are not sorted again. None for more than
+    `_MOST_SAMPLES_SORTED_FOR_AUROC`, a million, that are not ranked: sorting them would take too long.
 
     Parameters
     ----------
     samples : CheckedSamples
         Checked samples with the confidence that ranks them.
     """
-    if not samples.zero_one or len(samples.answered_loss) > _MOST_SAMPLES_SORTED_FOR_AUROC:
+    if not samples.zero_one:
+        return None
+    if samples.ranked_by_confidence is not None:
+        rows = samples.ranked_by_confidence.rows
+        error_mass = float(rows.accepted_loss[-1])  # with all samples accepted; losses are 0 or 1
+        if error_mass == 0 or error_mass == float(rows.total_mass[0]):
+            return None
+        return float(curve_points.auroc(rows))
+    if len(samples.answered_loss) > _MOST_SAMPLES_SORTED_FOR_AUROC:
         return None
     try:
         return float(

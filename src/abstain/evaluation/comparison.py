@@ -11,12 +11,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
 from abstain._arrays import Array
-from abstain._check import check_fraction, labels_to_indices, refuse_other_row_order
+from abstain._check import check_fraction, refuse_other_row_order
 from abstain._plots import select_drawn_points
 from abstain.core.influence import RankedLoss
 from abstain.core.rounding import DIFFERENCE_ROUNDING
@@ -31,10 +31,9 @@ from abstain.evaluation.crossing_note import (
     describe_crossings,
 )
 from abstain.evaluation.graded import message_without_function
-from abstain.evaluation.guessing_note import note_on_guessing
 from abstain.evaluation.results import Comparison, Contestant, Pair
 from abstain.evaluation.table import gap_of_ties
-from abstain.evaluation.vectors import column_names, flat, read_model
+from abstain.evaluation.vectors import flat, read_model
 from abstain.inference.anytime import AnytimeRule, check_anytime
 from abstain.inference.clusters import check_one_kind, cluster_codes, cluster_columns, cluster_counts
 from abstain.inference.differences import (
@@ -209,7 +208,7 @@ def compare(
     kind: Literal["logits", "probs"] = "logits" if probs is None else "probs"
     outputs = models if probs is None else probs
     refuse_paths("compare", outputs)
-    samples_by_name = _gather_contestants(
+    gathered = _gather_contestants(
         outputs,
         kind,
         {"labels": labels, "sample_weight": sample_weight, "clusters": clusters, "abstained": abstained},
@@ -220,12 +219,14 @@ def compare(
         paired=paired,
         classes=classes,
     )
-    if len(samples_by_name) < 2:
-        raise InputError(f"compare: needs at least two contestants, got {len(samples_by_name)}.")
-    comparison = _compare_samples(samples_by_name, compared_metric, loss_name, level, paired, anytime_rule)
+    if len(gathered.samples_by_name) < 2:
+        raise InputError(f"compare: needs at least two contestants, got {len(gathered.samples_by_name)}.")
+    comparison = _compare_samples(
+        gathered.samples_by_name, compared_metric, loss_name, level, paired, anytime_rule
+    )
     if labels is None:
         return comparison
-    notes = (*comparison.notes, *_notes_on_guessing(outputs, kind, labels, classes))
+    notes = (*comparison.notes, *gathered.guessing_notes)
     return replace(comparison, score=_name_of_one_score(scores), notes=notes)
 
 
@@ -249,6 +250,17 @@ def _name_of_one_score(scores: Any) -> str:
     return score_by_name(requested[0]).name
 
 
+class GatheredContestants(NamedTuple):
+    """The contestants of a comparison that were read and checked.
+
+    `samples_by_name` holds the checked samples of each, with losses in one common unit and `ranked_by_confidence` set.
+    `guessing_notes` has a sentence for each model whose accuracy is that of guessing.
+    """
+
+    samples_by_name: dict[str, CheckedSamples]
+    guessing_notes: tuple[str, ...]
+
+
 def _gather_contestants(
     models: Any,
     kind: str,
@@ -260,7 +272,7 @@ def _gather_contestants(
     metric: Metric,
     paired: bool,
     classes: Any,
-) -> dict[str, CheckedSamples]:
+) -> GatheredContestants:
     """Check the samples of each contestant and sort them once, for influences and interval alike.
 
     Parameters
@@ -281,10 +293,15 @@ def _gather_contestants(
 
     Returns
     -------
-    dict
-        Checked samples by name of the contestant ("model", "score" or "model / score"), with losses in one common unit
-        and `ranked` set. InputError for arguments that do not fit each other, ShapeError if paired contestants have
-        different numbers of samples.
+    GatheredContestants
+        With samples by name of the contestant: "model", "score" or "model / score".
+
+    Raises
+    ------
+    InputError
+        For arguments that do not fit each other.
+    ShapeError
+        If paired contestants have different numbers of samples.
     """
     if not isinstance(models, Mapping):
         if models is None or columns["labels"] is None:
@@ -298,6 +315,7 @@ def _gather_contestants(
         _check_same_labels({name: _column_of_model("compare", columns["labels"], name) for name in models})
     titles: list[str] = []
     checked: list[CheckedSamples] = []
+    guessing_notes: list[str] = []
     for model_name, model in models.items():
         model_columns = {
             argument: _column_of_model("compare", column, model_name) for argument, column in columns.items()
@@ -308,8 +326,10 @@ def _gather_contestants(
             name: None if column is None else flat(column) for name, column in model_columns.items()
         }
         with naming_model("compare", str(model_name)):
-            vectors = _losses_and_confidences(str(model_name), model, kind, labels, scores, losses, classes)
-            for title, (loss, confidence) in vectors.items():
+            entered = _losses_and_confidences(str(model_name), model, kind, labels, scores, losses, classes)
+            if entered.guessing_note is not None:
+                guessing_notes.append(entered.guessing_note)
+            for title, (loss, confidence) in entered.vectors_by_title.items():
                 flat_loss = flat(loss)
                 columns_of_clusters = cluster_columns("compare", clusters, len(flat_loss))
                 if columns_of_clusters is not None and columns_of_clusters.shape != (len(flat_loss), 2):
@@ -342,7 +362,7 @@ def _gather_contestants(
     if paired:
         clusters_by_title = {title: samples.clusters for title, samples in contestants.items()}
         _check_same_column("compare", "clusters", clusters_by_title)
-    return contestants
+    return GatheredContestants(contestants, tuple(guessing_notes))
 
 
 @contextmanager
@@ -371,23 +391,6 @@ def refuse_paths(function: str, models: Any) -> None:
                 f"{function}: takes arrays, got the path {os.fspath(value)!r}. Use the command `{command}`, or read "
                 f"each file with `abstain.formats.read_predictions`."
             )
-
-
-def _notes_on_guessing(
-    outputs: Any, kind: Literal["logits", "probs"], labels: Any, classes: Any
-) -> Iterator[str]:
-    """A sentence for each model whose accuracy is that of guessing; the arguments are those of `compare`, checked.
-
-    `outputs` are logits or probabilities by name of the model, or those of one model, as `kind` says.
-    """
-    outputs_by_model = outputs if isinstance(outputs, Mapping) else {"": outputs}
-    for name, model_outputs in outputs_by_model.items():
-        class_indices = labels_to_indices(
-            "compare", _column_of_model("compare", labels, name), classes, column_names(model_outputs)
-        )
-        note = note_on_guessing(str(name), model_outputs, class_indices, kind)
-        if note is not None:
-            yield note
 
 
 def _check_same_labels(labels_by_model: Mapping[Any, Any]) -> None:
@@ -442,6 +445,17 @@ def _column_of_model(function: str, column: Any, model_name: Any) -> Any:
     return column[model_name]
 
 
+class EnteredModel(NamedTuple):
+    """What one model enters a comparison with.
+
+    `vectors_by_title` holds losses and confidences by name of the contestant. `guessing_note` is a sentence if the
+    accuracy of the model is that of guessing, otherwise None.
+    """
+
+    vectors_by_title: dict[str, tuple[Array, Array]]
+    guessing_note: str | None
+
+
 def _losses_and_confidences(
     model_name: str,
     model: Any,
@@ -450,7 +464,7 @@ def _losses_and_confidences(
     scores: Any,
     requested_loss: Any,
     classes: Any,
-) -> dict[str, tuple[Array, Array]]:
+) -> EnteredModel:
     """Loss and confidence vectors of each contestant that a model enters, by the contestant's name.
 
     `kind` is "probs" for a model that was passed as `probs=`, otherwise "logits". Without `labels` the model must be a
@@ -462,9 +476,15 @@ def _losses_and_confidences(
     if labels is None:
         if kind == "probs" or not (isinstance(model, (tuple, list)) and len(model) == 2):
             raise InputError("compare: without `labels` a model must be (loss, confidence).")
-        return {model_name: (model[0], model[1])}
+        return EnteredModel({model_name: (model[0], model[1])}, guessing_note=None)
     vectors = read_model(
-        "compare", labels=labels, scores=scores, losses=[requested_loss], classes=classes, **{kind: model}
+        "compare",
+        labels=labels,
+        scores=scores,
+        losses=[requested_loss],
+        classes=classes,
+        model_name=model_name,
+        **{kind: model},
     )
     # `vectors.losses` and `vectors.scores` hold vectors by name; the requested loss is the only one
     loss = next(iter(vectors.losses.values()))
@@ -477,7 +497,7 @@ def _losses_and_confidences(
         else:
             title = model_name
         contestants[title] = (loss, confidence)
-    return contestants
+    return EnteredModel(contestants, vectors.guessing_note)
 
 
 # the comparison -------------------------------------------------------------------------------------------

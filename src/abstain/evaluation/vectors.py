@@ -33,7 +33,8 @@ class Vectors(NamedTuple):
 
     `notes` are sentences that the reader of the result should see. `computed_scores` are the names of scores that were
     computed from class scores, `replaced_scores` those of them that the user's own confidences replaced. `probability`
-    is the largest class probability of each sample, where "max_softmax" was computed.
+    is the largest class probability of each sample, where "max_softmax" was computed. `guessing_note` is a sentence of
+    its own for a model whose class scores are right no more often than guessing, and None for any other.
     """
 
     losses: dict[str, np.ndarray]
@@ -42,6 +43,7 @@ class Vectors(NamedTuple):
     computed_scores: frozenset[str] = frozenset()
     replaced_scores: frozenset[str] = frozenset()
     probability: np.ndarray | None = None
+    guessing_note: str | None = None
 
     @property
     def n(self) -> int:
@@ -80,13 +82,13 @@ def read_model(
     labels: Array = None,
     probs: Array = None,
     classes: Sequence[Any] | None = None,
+    model_name: str = "",
 ) -> Vectors:
     """Compute scores and losses of one model in one pass over its outputs.
 
     Cross-entropy and top-k are undefined on some data (a label of probability 0, fewer than k classes). Where they are
     computed by default or as part of "all", they are then left out with a note; a loss that the user named raises its
-    error. Further notes tell of accuracy that is no better than guessing, of samples that tie, and of those that only
-    logits can order.
+    error. Further notes tell of samples that tie, and of those that only logits can order.
 
     Parameters
     ----------
@@ -98,6 +100,8 @@ def read_model(
         One of them.
     labels : array, shape (...), optional
         Class indices, or names from `classes` or from the columns of a data frame.
+    model_name : str
+        The model, for the note that its accuracy is that of guessing; "" for one without a name.
     """
     kind: Literal["logits", "probs"] = "probs" if logits is None else "logits"
     if labels is not None:
@@ -123,9 +127,9 @@ def read_model(
         if not may_be_left_out or not computed.losses:  # without it, another loss must be left
             raise problem
         notes.append(f"{loss} left out: {problem}")
+    guessing_note = None
     if labels is not None:
-        guessing = note_on_guessing("", probs if logits is None else logits, labels, kind)
-        notes += [] if guessing is None else [guessing]
+        guessing_note = note_on_guessing(model_name, probs if logits is None else logits, labels, kind)
     # samples that share the largest probability, which are counted where probabilities were passed
     if computed.ties is not None and computed.ties.tied > 1:
         notes.append(computed.ties.sentence)
@@ -146,6 +150,7 @@ def read_model(
         notes=tuple(notes),
         computed_scores=frozenset(confidences),
         probability=probability,
+        guessing_note=guessing_note,
     )
 
 
@@ -253,7 +258,7 @@ def gather_vectors(
     vectors = Vectors(  # the user's own replace computed ones of the same name
         losses=computed.losses | user_losses,
         scores=computed.scores | user_scores,
-        notes=computed.notes,
+        notes=computed.notes if computed.guessing_note is None else (computed.guessing_note, *computed.notes),
         computed_scores=computed.computed_scores,
         replaced_scores=computed.computed_scores & user_scores.keys(),
         probability=computed.probability,
