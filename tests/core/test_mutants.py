@@ -50,8 +50,8 @@ CORE = {
     ),
     "reversed order": (
         "core/sorting.py",
-        "np.subtract(largest_bits, ascending_bits(confidence, has_negative))",
-        "ascending_bits(confidence, has_negative).copy()",
+        "np.subtract(largest_bits, ascending_bits(confidence, has_negative), out=out)",
+        "np.subtract(ascending_bits(confidence, has_negative), 0, out=out)",
     ),
     "reversed order, generic": ("core/rows.py", "descending=True", "descending=False"),
     "cumulation inside ties": (
@@ -76,7 +76,12 @@ CORE = {
         "area_terms(rows, estimator, ties)[1:].sum()) for",
     ),
     "harmonic weight": ("core/area_estimators.py", "above, n + 0 * above)", "above, n + 1 + 0 * above)"),
-    "harmonic area": ("core/area_estimators.py", "return rows.mass * rows.risk", "return rows.risk"),
+    "harmonic area": ("core/area_estimators.py", "else rows.mass * rows.risk", "else rows.risk"),
+    "ties taken for single samples": (
+        "core/rows.py",
+        "is_untied = samples.read_weight is None and len(row_ends) == stop - start",
+        "is_untied = samples.read_weight is None",
+    ),
     "loo weight": ("core/area_estimators.py", "above, n - 1 + 0 * above)", "above, n + 0 * above)"),
     "loo area": (
         "core/area_estimators.py",

@@ -10,6 +10,11 @@ from click.testing import CliRunner
 
 import abstain
 from abstain.cli import cli
+from abstain.core.influence import RankedLoss
+from abstain.core.rows import rank_confidences
+from abstain.evaluation.chance import auroc_of_samples
+from abstain.inference.standard_errors import gather
+from abstain.metrics.definitions import by_name
 
 SAID = "ranks worse than chance"
 
@@ -167,3 +172,24 @@ def test_the_direction_is_judged_on_the_answers_that_have_the_confidence(tmp_pat
         assert SAID not in " ".join(done.output.split())
     turned = ["evaluate", str(path), "-c", "confidence=-inner", "--missing", "last", "--json"]
     assert any(SAID in note for note in json.loads(CliRunner().invoke(cli, turned).stdout)["notes"])
+
+
+@pytest.mark.parametrize("weight", [None, [2, 1, 1, 3, 1, 2, 1, 1]])
+def test_the_auroc_of_ranked_samples_is_that_of_sorted_ones(weight):
+    loss, confidence = np.array([0, 0, 1, 0, 1, 1, 0, 0]), np.array([9, 8, 3, 7, 2, 7, 6, 5.0])
+    samples = gather("compare", by_name("aurc"), loss, confidence, sample_weight=weight, repetitions=True)
+    ranked = RankedLoss(
+        rank_confidences(samples.answered_confidence), samples.answered_loss, samples.answered_weight
+    )
+    repetitions = 1 if weight is None else weight
+    expected = pairs_won(np.repeat(loss, repetitions), np.repeat(confidence, repetitions))
+    assert auroc_of_samples(samples) == pytest.approx(expected, abs=1e-15)
+    assert auroc_of_samples(samples._replace(ranked_by_confidence=ranked)) == pytest.approx(
+        expected, abs=1e-15
+    )
+    all_right = samples._replace(answered_loss=0 * samples.answered_loss, ranked_by_confidence=None)
+    no_errors = RankedLoss(
+        rank_confidences(samples.answered_confidence), 0.0 * samples.answered_loss, samples.answered_weight
+    )
+    assert auroc_of_samples(all_right) is None
+    assert auroc_of_samples(all_right._replace(ranked_by_confidence=no_errors)) is None

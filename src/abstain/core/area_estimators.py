@@ -132,7 +132,7 @@ def log_factorial_difference(xp: Namespace, low: Array, high: Array) -> Array:
 
 def has_only_single_samples(rows: Rows) -> bool:
     """Is every row one sample of weight 1? Then there are no ties, and the treatment of ties does not matter."""
-    return rows.xp is np and not rows.has_empty_rows and bool(rows.mass.max() <= 1)
+    return rows.is_untied or (rows.xp is np and not rows.has_empty_rows and bool(rows.mass.max() <= 1))
 
 
 def sum_inverse_positions(rows: Rows) -> Array:
@@ -183,7 +183,7 @@ def base_estimator(estimator: str) -> BaseEstimator:
 
 def _harmonic(rows: Rows) -> Array:
     """Terms m S / N: a threshold at each sample, with the selective risk there."""
-    return rows.mass * rows.risk
+    return rows.risk if rows.is_untied else rows.mass * rows.risk
 
 
 def _sele(rows: Rows) -> Array:

@@ -40,6 +40,8 @@ class Rows(NamedTuple):
     has_empty_rows : bool
         True when some rows at the top may accept no mass, so that a division by `accepted_mass` needs a guard. False
         says that no entry of `accepted_mass` is 0; `mass` itself may still be 0 in some rows.
+    is_untied : bool
+        True says that every row is one sample of weight 1, so that all masses are 1. False says nothing.
     """
 
     mass: Array
@@ -49,6 +51,7 @@ class Rows(NamedTuple):
     total_mass: Array
     xp: Namespace = np
     has_empty_rows: bool = True
+    is_untied: bool = False
 
     @classmethod
     def accumulate(cls, mass: np.ndarray, loss: np.ndarray) -> Rows:
@@ -403,7 +406,11 @@ def read_by_confidence(loss: np.ndarray, confidence: np.ndarray, weight: np.ndar
     def read_row_ends(start: int, stop: int) -> np.ndarray:
         """Places in [start, stop), counted from `start`, of the last sample of each run of equal confidences."""
         # one mark for each of the samples start, ..., stop - 1
-        return sorting.mark_run_ends_between(keys, payload_bits, start, stop).nonzero()[0]
+        is_run_end = sorting.mark_run_ends_between(keys, payload_bits, start, stop)
+        has_ties = np.count_nonzero(is_run_end) < stop - start
+        if not has_ties and stop - start <= CHUNK:
+            return _PLACES[: stop - start]  # every place, without searching for them
+        return is_run_end.nonzero()[0]
 
     return SampleReader(
         sample_count=len(loss),
@@ -500,7 +507,7 @@ def split_at_row_ends(samples: SampleReader, size: int) -> Iterator[Piece]:
             stop = min(start + 8 * (stop - start), samples.sample_count)
             row_ends = samples.read_row_ends(search_start, stop)
         if search_start > start:
-            row_ends += search_start - start  # counted from `start`
+            row_ends = row_ends + (search_start - start)  # counted from `start`
         piece = Piece(start=start, stop=start + int(row_ends[-1]) + 1, row_ends=row_ends)
         yield piece
         start = piece.stop
@@ -511,6 +518,9 @@ _ONES = np.ones(CHUNK)
 _ONES.flags.writeable = False
 _POSITIONS = np.arange(1.0, CHUNK + 1.0)
 _POSITIONS.flags.writeable = False
+# Their places, counted from its start.
+_PLACES = np.arange(CHUNK)
+_PLACES.flags.writeable = False
 
 
 def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUNK) -> Iterator[Rows]:
@@ -530,6 +540,7 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
     loss_above = 0.0
     for start, stop, row_ends in split_at_row_ends(samples, size):  # row ends are counted from `start`
         loss = samples.read_loss(start, stop)
+        is_untied = samples.read_weight is None and len(row_ends) == stop - start
         if samples.read_weight is None:
             row_mass, accepted_mass = _count_by_row(start, stop, row_ends)
             row_loss, accepted_loss = _sum_loss_by_row(loss, row_ends, loss_above, with_loss)
@@ -550,6 +561,7 @@ def iterate_rows(samples: SampleReader, with_loss: bool = True, size: int = CHUN
             accepted_loss=accepted_loss,
             total_mass=total_mass,
             has_empty_rows=False,
+            is_untied=is_untied,
         )
 
 

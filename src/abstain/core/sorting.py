@@ -318,13 +318,15 @@ def _sort_by_ranges(keys: np.ndarray, threads: int) -> np.ndarray:
     return result
 
 
-def descending_bits(confidence: np.ndarray, largest_bits: int, has_negative: bool) -> np.ndarray:
-    """Unsigned integers, in a new array, that decrease as the confidence increases, 0 at the largest confidence.
+def descending_bits(
+    confidence: np.ndarray, largest_bits: int, has_negative: bool, out: np.ndarray | None = None
+) -> np.ndarray:
+    """Unsigned integers that decrease as the confidence increases, 0 at the largest confidence.
 
-    `largest_bits` are the `ascending_bits` of the largest confidence; `has_negative` says that
-    some confidences are below 0.
+    `largest_bits` are the `ascending_bits` of the largest confidence; `has_negative` says that some confidences are
+    below 0. The integers are written to `out`, of an unsigned type that holds them, or to a new array (None).
     """
-    return np.subtract(largest_bits, ascending_bits(confidence, has_negative))
+    return np.subtract(largest_bits, ascending_bits(confidence, has_negative), out=out)
 
 
 def ascending_bits(confidence: np.ndarray, has_negative: bool) -> np.ndarray:
@@ -410,12 +412,10 @@ class Packing:
                 stop = min(start + CHUNK, piece_stop)
                 chunk = keys[start:stop]
                 # 0 for the largest confidence
-                confidence_bits = descending_bits(
-                    flat_confidence[start:stop], self.largest_bits, self.has_negative
-                )
+                descending_bits(flat_confidence[start:stop], self.largest_bits, self.has_negative, out=chunk)
                 if dropped_bits:
-                    confidence_bits >>= dropped_bits
-                np.left_shift(confidence_bits, dtype(payload_bits), out=chunk)
+                    chunk >>= dropped_bits
+                chunk <<= payload_bits
                 chunk |= payload(start, stop)
 
         map_in_threads(pack_piece, item_count=len(flat_confidence), items_at_once=16 * CHUNK)
