@@ -155,6 +155,7 @@ function draw() {
 function start() {
   byId("picked").append(...DATA.models.map((m, k) => new Option(m.short, String(k))));
   byId("picked").addEventListener("change", (event) => pick(Number(event.target.value)));
+  byId("board-forest").parentNode.classList.toggle("many", DATA.models.length > 110); // on one sheet of paper the names would be tiny
   byId("find").addEventListener("input", (event) => { STATE.find = event.target.value; showRows(); });
   showHead();
   pick(0);
