@@ -302,6 +302,25 @@ def test_names_and_samples_must_fit_the_rule():
         rule.check(wrong, sure, among={"errors": wrong})
 
 
+@pytest.mark.parametrize("count", [598, 602])
+def test_columns_of_another_length_are_refused(count):
+    """Rows are picked by their numbers, which would leave further values out without a word."""
+    sure, wrong, _ = draw(600)
+    risk = {"a": 0.3, "b": 0.3}
+    groups = np.where(np.arange(600) < 300, "north", "south")
+    other = np.resize(wrong, count)
+    for options in ({}, {"groups": groups}, {"among": {"a": sure > 0.1}}):
+        with pytest.raises(ShapeError, match="`losses` must hold one value per sample"):
+            abstain.select_threshold(losses={"a": wrong, "b": other}, confidence=sure, risk=risk, **options)
+        with pytest.raises(ShapeError, match="`loss` must hold one value per sample"):
+            abstain.select_threshold(other, sure, risk=risk, **options)
+        with pytest.raises(ShapeError, match="`sample_weight` must hold one value per sample"):
+            abstain.select_threshold(wrong, sure, risk=risk, sample_weight=np.ones(count), **options)
+    rules = abstain.select_threshold(wrong, sure, risk=risk, groups=groups)
+    with pytest.raises(ShapeError, match="`losses` must hold one value per sample"):
+        rules.check({"a": wrong, "b": other}, sure, groups)
+
+
 @pytest.mark.parametrize("clusters", [None, np.repeat(np.arange(1000), 3)])
 def test_every_group_has_all_promises(clusters, tmp_path):
     """The rule of a group is that of its samples alone, at delta / groups."""

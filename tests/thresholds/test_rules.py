@@ -343,6 +343,14 @@ def test_a_stored_series_must_add_up(rule, name, value):
         Check.from_json(json.dumps({**seen, name: value}))
 
 
+def test_an_empty_table_is_refused():
+    rule = abstain.select_threshold([0] * 99 + [1], range(100, 0, -1), risk=0.2, method="empirical")
+    stored = json.loads(rule.to_json())
+    stored["table"] = {name: [] for name in stored["table"]}
+    with pytest.raises(DataError, match="`table` must count shares of `n`"):
+        Threshold.from_json(json.dumps(stored))
+
+
 def test_samples_without_a_group_are_found_however_they_are_given():
     both = abstain.select_threshold(
         [0] * 4, [0.9, 0.8, 0.7, 0.6], coverage=0.5, groups=["a", None, "a", None]

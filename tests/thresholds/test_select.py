@@ -101,6 +101,20 @@ def test_groups_are_corrected():
         abstain.select_threshold(wrong, g, risk=0.05, groups=labels[:5])
 
 
+@pytest.mark.parametrize("count", [598, 602])
+def test_columns_of_another_length_are_refused_with_groups_too(count):
+    """Rows of a group are picked by their numbers, which would leave further values out without a word."""
+    wrong, g = sample(600, 6)
+    groups = np.where(np.arange(600) < 300, "a", "b")
+    with pytest.raises(ShapeError, match="`confidence` must hold one value per sample"):
+        abstain.select_threshold(wrong, np.resize(g, count), risk=0.3, groups=groups)
+    with pytest.raises(ShapeError, match="`sample_weight` must hold one value per sample"):
+        abstain.select_threshold(wrong, g, risk=0.3, groups=groups, sample_weight=np.ones(count))
+    rules = abstain.select_threshold(wrong, g, risk=0.3, groups=groups)
+    with pytest.raises(ShapeError, match="`loss` must hold one value per sample"):
+        rules.check(np.resize(wrong, count), g, groups)
+
+
 def test_importance_weights_say_what_is_left_and_count():
     wrong, g = sample(4000, 7, lambda b: 0.1 * (1 - b))
     w = 0.5 + g  # later data are surer

@@ -83,9 +83,9 @@ class Advice:
         else:
             risk_and_coverage = f"{self.risk:.4g}, at coverage {self.coverage:.4g}"
             feasible = f"The smallest risk these data certify is {risk_and_coverage}."
-        return f"{feasible} {self._needed()}"
+        return f"{feasible} {self._describe_needed_count()}"
 
-    def _needed(self) -> str:
+    def _describe_needed_count(self) -> str:
         """A sentence on how many samples the target needs; `unit` names what is counted, "samples" or "clusters".
 
         Without a number (`samples` is None), `why_none` says why: "few" (too few data to tell), "risk" (the observed
@@ -106,6 +106,7 @@ class Advice:
             return f"These data are too few to tell how many {self.unit} the target needs.{at_least}"
         if self.why_none is None:
             return f"By the risks seen, no number of {self.unit} would reach the target: the model has to improve."
+        # "risk"; the words of `_observed_too_high` say at which thresholds the observed risk was looked at
         return (
             f"No number of {self.unit} can be given for the target: {self._observed_too_high()}. The model has to "
             f"improve, or its confidence."
@@ -192,7 +193,8 @@ def bisect(
     """Bisect between `low` and `high`, and return a number that passes, close to one that does not.
 
     `high` must pass, and `low` is taken not to pass; neither is tried. The search stops when the two are within
-    `absolute + relative * high`: one of the two must be positive, and with `relative` alone, `low` too.
+    `absolute + relative * high`. One of these two must be positive, and with `relative` alone, `low` too: otherwise the
+    search might never end.
     """
     while high - low > absolute + relative * high:
         middle = (low + high) / 2
@@ -219,11 +221,15 @@ def _search_count(
 ) -> _Needed | None:
     """Find how many samples (or clusters) would certify `risk`; None if a hundred times as many would not.
 
-    `pilot` is what the calibration data say of the risk at each coverage; `total_count` is their number. Targets and
-    `risk` are scaled to [0, 1]. Targets are visited downwards, on a fixed grid, from the first below `largest_target`
-    to the first at or below `risk`; each is the one before divided by `ratio_of_targets`. The search for each begins at
-    the number that the one before needs. So a smaller target never needs fewer, although tests at other ranks may by
-    chance pass with fewer.
+    `pilot` is what the calibration data say of the risk at each coverage; its `total_count` is the number of
+    calibration samples (or clusters). `risk` is the target of the user, and `largest_target` the smallest risk that
+    these data certify, which is larger; both are scaled to [0, 1]. `delta` is the allowed probability that the promised
+    risk is exceeded.
+
+    Other targets on the way make sure that a smaller target never needs fewer samples; searched for alone, it might by
+    chance. They lie on a grid that is the same for every target of the user: the powers of 1 / `ratio_of_targets`, from
+    the first that is at most `largest_target` down to the first that is at most `risk`. The search for each begins at
+    the number that the one before needs. The result is the number for the last of them, so it is enough for `risk`.
     """
     fewest_to_try = pilot.total_count + 1  # the calibration samples (or clusters) were not enough
     needed = None
@@ -297,6 +303,10 @@ class _SampleCurve(NamedTuple):
         summed over the accepted samples: `sum_w2_l` is the sum of w^2 l, with weights w divided by the largest (1
         without weights), and losses l scaled to [0, 1]. `calibration.ranked` holds the samples, most confident first.
         `is_sgr` says whether the threshold is chosen by method "sgr" (a binary search over ranks) or by "ltt".
+
+        `least_risk_hinted` is the smallest risk at thresholds that are too small for the curve: they accept fewer than
+        50 samples, but 20 and a tenth of all. The caller uses it for its words only: if that risk is below the target,
+        it does not say that the model has to improve.
         """
         ranked = calibration.ranked
         n = calibration.n
@@ -313,9 +323,8 @@ class _SampleCurve(NamedTuple):
 
         sum_wl = accepted_sum(weight * loss)
         least_hint = max(FEWEST_FOR_A_HINT, math.ceil(LEAST_SHARE_FOR_A_HINT * n))
-        hints = slice(
-            least_hint - 1, FEWEST_ACCEPTED - 1
-        )  # of running sums, those of 20 to 49 accepted samples
+        # of running sums, those of 20 (or a tenth of all) to 49 accepted samples; may be none
+        hints = slice(least_hint - 1, FEWEST_ACCEPTED - 1)
         hinted_risks = (np.cumsum(weight * loss) / np.cumsum(weight))[hints]
         # `_probably_pass` predicts a test by the p-value of Hoeffding and Bentkus alone: it passes where that is at
         # most `share_of_level` times its level. With losses between 0 and 1 a test takes twice the smaller of this
@@ -369,11 +378,12 @@ class _SampleCurve(NamedTuple):
             start_ranks_rising = testing.choose_start_ranks(sample_count, risk, delta)
             level = delta / max(1, len(start_ranks_rising))  # of each sequence of tests; there may be none
         start_ranks = np.asarray(start_ranks_rising)
-        passed_start_ranks = start_ranks[self._probably_pass(start_ranks, sample_count, risk, level)]
+        is_passed_start = self._probably_pass(start_ranks, sample_count, risk, level)  # of bool, one per rank
+        passed_start_ranks = start_ranks[is_passed_start]
         if not len(passed_start_ranks):
             return None
         smallest_passed_rank = passed_start_ranks[0]
-        # some hundred ranks stand for those that are tested from there on
+        # at most CURVE_POINTS ranks, some hundred, stand for those that are tested from there on
         ranks = np.unique(np.geomspace(smallest_passed_rank, sample_count, CURVE_POINTS).astype(np.int64))
         passed = self._probably_pass(ranks, sample_count, risk, level)
         # Tests go on until one fails; the first is the start, which has passed. The appended False is the first
@@ -421,7 +431,9 @@ class _SampleCurve(NamedTuple):
                 + risk**2 * self.sum_w2[positions]
             )
             variance = sum_of_squares / n - excess_mean**2
+        # one number per rank, as if so many samples had terms of this mean and variance
         sum_of_terms = ranks * mean + POWER_QUANTILE * np.sqrt(ranks * np.maximum(variance, 0.0))
+        # p-values of "the mean of the terms is above `risk`", from their sum and their number
         if self.zero_one:
             p_value = testing.binomial(np.ceil(sum_of_terms), ranks, risk)
             is_small = p_value <= level
@@ -458,6 +470,10 @@ class _ClusterCurve(NamedTuple):
         each belongs to. A threshold that accepts samples of fewer clusters is left out: they say too little of its
         risk. In the result, `coverage` has one entry per threshold, rising, and the sums of weights w and of w l have
         one row per threshold and one column per cluster, in units of the weight of the heaviest cluster.
+
+        `least_risk_hinted` is the smallest risk at thresholds that are left out but accept samples of 20 clusters and a
+        tenth of all. The caller uses it for its words only: if that risk is below the target, it does not say that the
+        model has to improve.
         """
         total_mass = clusters.weight.sum()
         all_clusters = np.arange(clusters.cluster_count)
@@ -543,9 +559,11 @@ class _ClusterCurve(NamedTuple):
         # weight of the heaviest cluster. So no entry is above 1 - risk.
         terms = self.sum_wl - risk * self.sum_w
         passed = np.zeros(len(terms), dtype=bool)
+        # eight stakes, the largest first, each half of the one before; together the bets reach 1 / `level` if one does
         for bet, stake in enumerate(testing.bold_stakes(risk), start=1):
             gain = np.log1p(-stake * terms)  # what each cluster adds to the log wealth of this bet
             deviation = gain.std(axis=1)
+            # one standard error lower than in calibration, which had `total_count` clusters
             mean = gain.mean(axis=1) - deviation / math.sqrt(self.total_count)
             log_wealth = tested_count * mean - POWER_QUANTILE * deviation * math.sqrt(tested_count)
             passed |= log_wealth >= math.log(2**bet / level)  # this bet holds a share 2^-bet of the wealth

@@ -70,8 +70,8 @@ def settle(terms: np.ndarray, risk: float, log_wealth: np.ndarray, settled: int)
     positive_risk = max(risk, LEAST_RISK)  # r, which must not be 0 where it divides
     if positive_risk >= 1:
         return np.zeros((0, odds_count))
-    # the risks q, one for each of the odds: some multiples of r, but at most halfway from r to 1, so that no term
-    # takes more than half of the wealth
+    # the risks q, one for each of the odds: 1.25 r to 5 r, but at most halfway from r to 1, so that no term takes more
+    # than half of the wealth
     alternatives = np.minimum(ALTERNATIVES * positive_risk, (1 + positive_risk) / 2)
     stakes = (alternatives - positive_risk) / (positive_risk * (1 - positive_risk))
     # row t: the log of what the terms up to t multiply a bet by that was there before all of them

@@ -11,7 +11,7 @@ from abstain._arrays import Array, to_host
 from abstain._stored import Within
 from abstain._tables import make_frame
 from abstain.core.sorting import RankedSamples, is_zero_one, rank_samples
-from abstain.errors import InputError
+from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import prepare
 from abstain.thresholds import testing
 
@@ -68,7 +68,7 @@ class Calibration(NamedTuple):
         more has p-value 0.
 
         `ranked.weight` is None without weights, `ranked.zero_one` says whether every loss is 0 or 1.
-        `ranked.accepted_loss[k]` is the summed loss of the k most confident.
+        `ranked.accepted_loss[k]` is the summed loss of the k most confident, 0 for k = 0.
         """
         if scaled_risk >= 1:  # no loss exceeds its bound
             return np.where(count > 0, 0.0, 1.0)
@@ -76,8 +76,9 @@ class Calibration(NamedTuple):
             return np.ones(np.shape(count))
         if self.ranked.weight is not None:
             largest_weight = float(self.ranked.weight.max())
+            # by bets against the risk, which take any losses in [0, 1] and weights
             return testing.betting(self.ranked, count, scaled_risk, largest_weight=largest_weight)
-        if self.ranked.zero_one:
+        if self.ranked.zero_one:  # an exact test of the number of errors
             return testing.binomial(self.ranked.accepted_loss[count], count, scaled_risk)
         # any losses in [0, 1]: twice the smaller of two p-values, one of them by betting
         return testing.bounded(self.ranked, count, scaled_risk)
@@ -156,6 +157,20 @@ def calibrate(
         upper_loss_bound=high,
         clusters=clustered,
     )
+
+
+def array_per_sample(function: str, argument: str, values: Array, shape: tuple[int, ...]) -> np.ndarray:
+    """Return these values as an array; raise ShapeError unless it has this shape, that of the confidences.
+
+    It must be called before rows are picked by their numbers, which would leave further values out without a word.
+    `function` and `argument` are named in the message.
+    """
+    array = np.asarray(to_host(values))
+    if array.shape != shape:
+        raise ShapeError(
+            f"{function}: `{argument}` must hold one value per sample, got shape {array.shape}, not {shape}."
+        )
+    return array
 
 
 def _check_bounds(function: str, bounded: tuple[float, float]) -> tuple[float, float]:

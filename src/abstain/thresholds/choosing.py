@@ -78,7 +78,7 @@ def _choose_largest_passed(
         p_value = np.full(len(count), np.nan)
         level = np.full(len(count), np.nan)
     # One row of the table for each run of equal counts: the value and p-value of its first entry, its largest level.
-    # -1 is no count: the first entry starts a run
+    # -1 is no count, so that the first entry starts a run
     run_starts = np.flatnonzero(count != np.append(-1, count[:-1]))
     accepts_any = count[run_starts] > 0
     first_of_run = run_starts[accepts_any]
@@ -114,6 +114,9 @@ def learn_then_test(calibration: Calibration, risk: float, delta: float) -> Sele
 
 def certify(requirements: list[Requirement], delta: float) -> list[Selection]:
     r"""Choose the largest coverage at which every requirement is proved, at level delta in all.
+
+    A requirement is one promise: among its `counted_samples`, the accepted have a mean loss of at most `risk`. Its
+    `all_samples` are all calibration samples, where one that the promise is not about has the loss `risk`.
 
     A threshold passes if the largest p-value of its requirements is at most its level. While some requirement is
     broken there, its own p-value is rarely that small, and the largest is no smaller: so no correction is needed for
@@ -156,6 +159,7 @@ def certify(requirements: list[Requirement], delta: float) -> list[Selection]:
     least_possible = np.max(least_p_values, axis=0)
     # for each threshold: the level that its p-value was compared with, and whether it passed
     level, passed = testing.walk(decisive_p_values, planned.parts_of_delta, least_possible)
+    # of the thresholds that passed, the one that accepts the most samples; with a table of all for each requirement
     return [
         _choose_largest_passed(requirement.all_samples, count, value, passed, p_value, level)
         for requirement, p_value in zip(requirements, p_values)
@@ -199,6 +203,9 @@ def _certify_by_clusters(
 ) -> list[Selection]:
     r"""Choose the largest coverage at which every requirement is proved, by tests of whole clusters.
 
+    A requirement is one promise: the accepted among its `counted_samples` have a mean loss of at most `risk`. Its
+    `all_samples` are all calibration samples, where one that the promise is not about has the loss `risk`.
+
     `clusters` are those of all samples, with the losses of any requirement; `heaviest_cluster_mass` is the total weight
     of the heaviest. `planning_risk`, less than 1, is the target that decides how many clusters the first test needs.
     All tests together err with probability at most delta. Returns one selection for each requirement, all with the same
@@ -230,6 +237,7 @@ def _certify_by_clusters(
     level, passed = testing.walk(np.max(p_values, axis=0), parts_of_delta)
     # how many samples, of all clusters, each threshold accepts
     count = len(clusters.loss) - np.searchsorted(np.sort(clusters.confidence), value)
+    # of the thresholds that passed, the one that accepts the most samples; with a table of all for each requirement
     return [
         _choose_largest_passed(requirement.all_samples, count, value, passed, p_value, level)
         for requirement, p_value in zip(requirements, p_values)
@@ -307,6 +315,7 @@ def sgr(calibration: Calibration, risk: float, delta: float) -> Selection:
         middle = (low + high + 1) // 2
         # whole blocks of equal confidences within the `middle` most confident samples, and the threshold
         counts, values = calibration.ranked.cut(np.asarray([middle]))
+        # of "the mean loss of these samples is above `risk`"
         p_value = float(calibration.p_values(counts, risk)[0])
         passed = p_value <= test_level
         tests.append((int(counts[0]), float(values[0]), p_value, passed))
@@ -314,28 +323,30 @@ def sgr(calibration: Calibration, risk: float, delta: float) -> Selection:
             low = middle
         else:
             high = max(low, middle - 1)
-    tests.sort()
+    tests.sort()  # by the number of accepted samples
     count, value, p_value_of_test, has_passed = (np.asarray(column) for column in zip(*tests))
     level = np.full(len(tests), test_level)
+    # of the thresholds that passed, the one that accepts the most samples; with a table of all
     return _choose_largest_passed(calibration, count, value, has_passed, p_value_of_test, level)
 
 
 def _choose_largest_allowed(
     calibration: Calibration, is_allowed: np.ndarray, block_stops: np.ndarray
 ) -> Selection:
-    """Choose the allowed threshold that accepts the most samples, and make a table of some hundred thresholds.
+    """Choose the allowed threshold that accepts the most samples, and make a table of at most 401 thresholds.
 
     There is one candidate for each distinct confidence, most confident first: `block_stops` holds how many samples have
     at least that confidence, `is_allowed` whether it may be chosen. The threshold is the smallest confidence accepted:
     no test has examined the gap below it. `calibration` holds the samples, most confident first (`ranked`), with losses
     scaled to [0, 1].
     """
+    # the candidates that the table shows: at most TABLE_ROWS, evenly spaced (`union1d` drops repeated ones)
     rows = np.linspace(0, len(block_stops) - 1, TABLE_ROWS).astype(np.int64)
     # the one to choose, which must be in the table; may be none
     last_allowed = np.flatnonzero(is_allowed)[-1:]
     rows = np.union1d(rows, last_allowed)
     count = block_stops[rows]
-    smallest_accepted = calibration.ranked.smallest_confidence(count)  # of each candidate
+    smallest_accepted = calibration.ranked.smallest_confidence(count)  # of each candidate: its threshold
     return _choose_largest_passed(calibration, count, value=smallest_accepted, passed=is_allowed[rows])
 
 
@@ -345,7 +356,8 @@ def empirical(calibration: Calibration, risk: float) -> Selection:
     It describes the calibration data and promises nothing. `calibration.ranked` holds the samples, most confident
     first: `accepted_loss[k]` and `accepted_mass[k]` are the summed loss and weight of the k most confident.
     """
-    block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
+    # one candidate for each distinct confidence, most confident first: how many samples are at least as confident
+    block_stops = calibration.ranked.row_stops()
     allowed_loss = risk * calibration.ranked.accepted_mass[block_stops]
     # a loss equal to the allowed one must not be refused because the sums were rounded
     is_allowed = calibration.ranked.accepted_loss[block_stops] <= allowed_loss * (1 + SUM_ROUNDING)
@@ -361,7 +373,8 @@ def conformal(calibration: Calibration, risk: float) -> Selection:
     clusters, each contributes :math:`(S_{t,c} - r n_c) / \text{largest}`, which lies between -r and 1 - r. Samples must
     be unweighted. `calibration` holds the samples, most confident first (`ranked`), with losses scaled to [0, 1].
     """
-    block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
+    # one candidate for each distinct confidence, most confident first: how many samples are at least as confident
+    block_stops = calibration.ranked.row_stops()
     accepted_loss = calibration.ranked.accepted_loss[block_stops]
     if calibration.clusters is not None:
         sample_count = calibration.ranked.accepted_mass[-1]  # all samples, each of mass 1
@@ -385,7 +398,8 @@ def at_coverage(calibration: Calibration, coverage: float, delta: float | None) 
     threshold is certain to cover enough, everything is accepted. `calibration` holds the samples, most confident first
     (`ranked`), with losses scaled to [0, 1].
     """
-    block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
+    # one candidate for each distinct confidence, most confident first: how many samples are at least as confident
+    block_stops = calibration.ranked.row_stops()
     if delta is None:
         # `reaches`: at least as large, but for rounding
         is_enough = reaches(calibration.coverage(block_stops), coverage)
@@ -439,12 +453,14 @@ def cheapest(calibration: Calibration, rejection_cost: float) -> Selection:
     cheapest, there is no threshold. `calibration` holds the samples, most confident first (`ranked`), with losses
     scaled to [0, 1]; `accepted_loss[k]` and `accepted_mass[k]` are the summed loss and weight of the k most confident.
     """
-    block_stops = calibration.ranked.row_stops()  # samples at least as confident as each distinct confidence
+    # one candidate for each distinct confidence, most confident first: how many samples are at least as confident
+    block_stops = calibration.ranked.row_stops()
     count = np.append(0, block_stops)  # 0: everything is rejected
     accepted_loss = calibration.ranked.accepted_loss[count]
     accepted_mass = calibration.ranked.accepted_mass[count]
     total_cost = accepted_loss + rejection_cost * (accepted_mass[-1] - accepted_mass)
-    # Entry 0 of the costs is "reject everything", entry j + 1 that of accepting up to block j. So the best block is -1,
-    # which is no block, where rejecting everything is cheapest. Of equal costs (but for rounding) the last is taken.
+    # A block is a run of equal confidences. Entry 0 of the costs is "reject everything", entry j + 1 that of accepting
+    # up to block j. So the best block is -1, which is no block, where rejecting everything is cheapest. Of equal costs
+    # (but for rounding) the last is taken.
     best_block = position_of_least_cost(total_cost) - 1
     return _choose_largest_allowed(calibration, np.arange(len(block_stops)) == best_block, block_stops)

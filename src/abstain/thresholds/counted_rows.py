@@ -46,13 +46,14 @@ def explained_by_chance(found_count: int, remembered_count: int, shared_count: i
 def share_too_coarse(confidence: np.ndarray) -> float:
     """The share of samples with the confidence of another one, where this hides rows of the calibration; otherwise 0.
 
-    Where many samples share a confidence, all that a rule remembers would be found among any data. `confidence` holds
-    finite numbers, one for each sample.
+    A rule remembers confidences of its calibration, to notice when later data hold the same rows. Where many samples
+    share a confidence, all that it remembers would be found among any data. `confidence` holds finite numbers, one for
+    each sample; fewer than 50 are too few to judge, and give 0.
     """
     n = len(confidence)
     _, counts = np.unique(confidence, return_counts=True)
     shared_count = int(counts[counts > 1].sum())
-    # all of the remembered confidences found, however many: the verdict hardly depends on their number
+    # would it be chance if all of n remembered confidences were found? The answer hardly depends on their number
     is_by_chance = n >= _FEWEST_TO_JUDGE and explained_by_chance(n, n, shared_count=shared_count, n=n)
     return shared_count / n if is_by_chance else 0.0
 
@@ -89,10 +90,11 @@ def remember_rows(rows_seen: tuple[str, ...], fingerprints: np.ndarray) -> tuple
 def find_counted_again(rows_seen: tuple[str, ...], fingerprints: np.ndarray) -> CountedAgain | None:
     """Find the remembered rows of earlier looks among these new ones; None if chance explains as many.
 
-    A look is one call of a check that counted new rows. `rows_seen` holds, for each of the latest looks, fingerprints
-    of some of its rows, in base64. `fingerprints` has one entry per new row; equal rows have equal ones. The result
-    counts fingerprints of all looks: those in the new rows, and those that are remembered; `holds_whole_look` says that
-    the new rows hold all that is remembered of some look.
+    The caller refuses a file that holds a whole earlier look, and only warns of single rows. A look is one call of a
+    check that counted new rows. `rows_seen` holds, for each of the latest looks, fingerprints of some of its rows, in
+    base64. `fingerprints` has one entry per new row; equal rows have equal ones. The result counts fingerprints of all
+    looks: those in the new rows, and those that are remembered; `holds_whole_look` says that the new rows hold all that
+    is remembered of some look.
     """
     distinct, counts = np.unique(fingerprints, return_counts=True)
     shared_count = int(counts[counts > 1].sum())  # new rows that another new row equals
@@ -106,7 +108,7 @@ def find_counted_again(rows_seen: tuple[str, ...], fingerprints: np.ndarray) -> 
     for remembered in remembered_of_looks:
         count = len(remembered)
         all_are_new_rows = bool(np.isin(remembered, distinct).all())
-        # fewer than this many do not stand for a whole look
+        # fewer than 20 remembered rows do not stand for a whole look
         has_enough = count >= _FEWEST_OF_WHOLE_LOOK
         if has_enough and all_are_new_rows and not by_chance(count, remembered_count=count):
             holds_whole_look = True

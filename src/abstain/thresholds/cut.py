@@ -326,15 +326,17 @@ def _detect_precision(values: np.ndarray, dtype: Precision) -> ObservedPrecision
     """
     numbers = np.unique(values.reshape(-1)[:_MAX_INSPECTED].astype(np.float64))
     numbers = numbers[np.isfinite(numbers) & (np.rint(numbers) != numbers)]  # finite and not whole
-    # the mantissa as a whole number of 53 bits; zeros at its end are bits that are not in use
+    # The mantissa as a whole number of 53 bits, for a negative number negative too. Zeros at its end are bits that are
+    # not in use.
     integer_mantissa = np.ldexp(np.frexp(numbers)[0], 53).astype(np.int64)
     lowest_set_bit = integer_mantissa & -integer_mantissa
     lowest_bit_position = np.frexp(lowest_set_bit.astype(np.float64))[1]  # from 1 to 53
     bits_used = 54 - lowest_bit_position
-    bits_used = bits_used[bits_used > _SHORT_BITS]  # fractions of so few bits are exact in every type
+    # fractions of at most five bits, such as 3/4, are exact in every type
+    bits_used = bits_used[bits_used > _SHORT_BITS]
     if not len(bits_used):
         return ObservedPrecision(coarsest=None, finest=None, informative_count=0)
-    # `MANTISSA_BITS` lists precisions from coarse to fine
+    # `MANTISSA_BITS` lists precisions from coarse to fine; none finer than `dtype` is possible
     possible = [precision for precision in MANTISSA_BITS if MANTISSA_BITS[precision] <= MANTISSA_BITS[dtype]]
     if dtype == "float16":  # models use one of the two 16-bit types: bfloat16 is not looked for here
         possible = ["float16"]
@@ -435,9 +437,11 @@ class Cut:
 
         Raises InputError for another number of classes, or for the user's own numbers from another scale. `name` is the
         calling function, for messages. `confidences` are those of the new samples, with their source and precision.
+        Their score and unit were checked before, when they were read (`read`).
         """
         # the number of classes is None without class scores; then there is nothing to compare
         if None not in (self.classes, confidences.classes) and confidences.classes != self.classes:
+            # a vector is read as the scores of class 1 of a binary model, one for each sample
             if confidences.class_scores_came_as_vector:
                 rule = f"one row of {self.classes} class scores per sample"
                 remedy = "For one sample, pass a table with one row: `x[None]`."
@@ -493,9 +497,9 @@ class Cut:
                 "Give the confidence it was calibrated on: no percentages, no rank keys for probabilities."
             )
             raise InputError(f"{name}: {rule}, got {wrong:g}. {remedy}")
-        # a rule that accepted nothing has no lowest accepted confidence (None)
+        # a rule that accepted nothing in calibration has no lowest accepted confidence (None): no warning
         look_like_probabilities = smallest >= 0 and largest <= 1 < (self.accepted or 0.0)
-        if look_like_probabilities and confidences.size >= _MIN_SAMPLES_BEYOND_CHANCE:
+        if look_like_probabilities and confidences.size >= _MIN_SAMPLES_BEYOND_CHANCE:  # fewer may be chance
             message = f"none of {confidences.size:,} confidences will be accepted: all lie in [0, 1]"
             calibrated = f"the rule was calibrated on {self.lowest:g} to {self.highest:g}"
             remedy = "Rank keys and probabilities are different numbers"
@@ -549,14 +553,18 @@ class Cut:
 
         A sample is accepted if its exact confidence may reach the threshold `value` and cannot be `rejected`, the
         highest confidence that was rejected in calibration (None: nothing was rejected). It is ambiguous if its exact
-        confidence may be that one, and may also be `accepted`, the lowest that was accepted; there must be one.
-        `value` is above `rejected` and at most `accepted`, the next calibration confidence. It is enough that a sample
-        may reach it, since rounding may have moved one whose exact confidence is `accepted` below `value`.
+        confidence may be that one, and may also be `accepted`, the lowest that was accepted; there must be one. The
+        caller decides ambiguous samples with a smaller rounding error, or exactly, or refuses them.
 
-        `confidences` are those of the new samples, with their source and precision; a NaN is neither accepted nor
-        ambiguous.
+        `value` is above `rejected` and at most `accepted`, the next calibration confidence; all three are in the unit
+        of the calibration. It is enough that a sample may reach `value`, since rounding may have moved one whose exact
+        confidence is `accepted` below it.
+
+        `rounding` is the error that storing a number may have made. `confidences` are those of the new samples, with
+        their source and precision; a NaN is neither accepted nor ambiguous.
         """
-        # `low` and `high`: the least and the largest exact number that may lie behind each new one
+        # `low` and `high`: the least and the largest exact number that may lie behind each one. Those of new samples
+        # and of the calibration are on one scale, whatever units the numbers came in.
         exact = self._new_bounds(confidences, rounding)
         may_reach_value = np.asarray(exact.high >= self._calibration_bounds(value, rounding).low)
         if self.rejected is None:
@@ -579,15 +587,16 @@ class Cut:
         function, for messages. `confidences` are those of the new samples, with their source and precision, and hold
         no NaN.
         """
+        # raises the InputError; None for numbers in the form of the calibration: same source, type and precision
         rounding = self.rounding_to_allow_for(name, confidences)
-        if rounding is None:  # compare exactly
-            count = _count_at_least(confidences.values, points)
+        if rounding is None:  # compare exactly: for each point, how many values are at least that
+            count = _count_values_from(confidences.values, points)
             return count, count
-        # `low` and `high`: the least and the largest exact number that may lie behind each rounded one
+        # `low` and `high`: the least and the largest exact number that may lie behind each rounded one, on one scale
         new = self._new_bounds(confidences, rounding)
         calibration = self._calibration_bounds(points, rounding)
-        surely = _count_at_least(new.low, calibration.high)
-        possibly = _count_at_least(new.high, calibration.low)
+        surely = _count_values_from(new.low, calibration.high)
+        possibly = _count_values_from(new.high, calibration.low)
         return surely, possibly
 
     def find_equal(self, confidences: CheckedConfidences, points: np.ndarray) -> EqualConfidences:
@@ -598,7 +607,8 @@ class Cut:
         In the result, `is_found` has one entry per point; `shared_count` is the number of new samples that have the
         confidence of another new one, from which the caller computes how many points are found by chance.
         """
-        # the ranges of exact numbers, `low` to `high`, that may lie behind each new and each calibration confidence
+        # The ranges of exact numbers, `low` to `high`, that may lie behind each new and each calibration confidence, on
+        # one scale. The rounding error allowed for is the smallest possible: a larger one would find too many.
         rounding = _finest_rounding_between(self.source, confidences.source)
         new = self._new_bounds(confidences, rounding)
         calibration = self._calibration_bounds(points, rounding)
@@ -606,7 +616,7 @@ class Cut:
         rising_high = np.sort(new.high)
 
         def count_overlaps(bounds: ExactBounds) -> np.ndarray:
-            """For each of these ranges: how many new confidences may be equal to it, as their ranges overlap."""
+            """For each of these ranges, ends included: how many ranges of new confidences overlap it."""
             ends_below = np.searchsorted(rising_high, bounds.low, side="left")
             starts_at_most = np.searchsorted(rising_low, bounds.high, side="right")
             return np.asarray(starts_at_most - ends_below)
@@ -648,6 +658,7 @@ class Cut:
         # with the largest logit of the row. New class scores tell their number of classes. Other numbers do not, but
         # their bounds do not depend on it.
         class_count = confidences.classes or _ANY_CLASS_COUNT
+        # None if no rounding keeps the two confidences next to the threshold apart
         rounding = _coarsest_separating_rounding(
             self,
             source=confidences.source,
@@ -699,7 +710,7 @@ class Cut:
                 no_calibration_number_is_informative or confidences.values.size < _MIN_SAMPLES_BEYOND_CHANCE
             )
         new_bits = MANTISSA_BITS[new_precision]  # the more bits, the finer the type
-        if new_bits > MANTISSA_BITS[self.precision]:
+        if new_bits > MANTISSA_BITS[self.precision]:  # finer than the calibration
             return False
         # The new numbers are coarser than those of the calibration. They have the same form only if that may be chance.
         # It is no chance with many informative numbers, nor with two (or one in a whole batch) if all are coarser than
@@ -746,14 +757,19 @@ class Cut:
         """Return the least and the largest exact number behind calibration confidences, on the common scale.
 
         On the common scale a score that saturates is its rank key, and any other number is itself (`_to_common_scale`).
-        `values` are in the unit of the calibration, unless another `source` is named. `rounding` is the error to allow
-        for; it is never taken smaller than that of `precision`, to which the calibration data were rounded. `magnitude`
-        is the largest absolute value of a calibration row's largest logit, 0 without logits; `classes` is None without
-        class scores.
+        `values` are in the unit of the calibration. `rounding` is the error to allow for; it is never taken smaller
+        than that of `precision`, to which the calibration data were rounded. `magnitude` is the largest absolute value
+        of a calibration row's largest logit, 0 without logits; `classes` is None without class scores. Both enter the
+        error of confidences that were computed from class scores.
+
+        A source says what confidences were read from: "logits", "probs", "binary" (probabilities of class 1), "key"
+        (rank keys), "plain" or "own" numbers. If `source` is given, it is that of `values`, from which they are
+        converted; their error is still that of numbers stored as the calibration was (`self.source`).
         """
+        source_of_values = self.source if source is None else source
         return self._exact_bounds(
-            self._to_common_scale(source or self.source, values),
-            source=self.source,
+            self._to_common_scale(source_of_values, values),
+            source=self.source,  # in which form the numbers were rounded
             rounding=rounding.with_error_at_least(ROUNDING_OF[self.precision]),
             # without class scores the bounds do not depend on the number of classes
             class_count=self.classes or _ANY_CLASS_COUNT,
@@ -763,11 +779,12 @@ class Cut:
     def _new_bounds(self, confidences: CheckedConfidences, rounding: Rounding) -> ExactBounds:
         """Return the least and the largest exact number behind each new confidence, on the common scale.
 
-        On the common scale a score that saturates is its rank key, and any other number is itself (`_to_common_scale`).
-        `rounding` is the error to allow for; it is never taken smaller than that of the precision to which the new
-        numbers may have been rounded. `confidences` are those of the new samples, with their source and precision;
-        their `abs_largest_logit` has one entry per sample, the absolute value of its largest logit, or is a single 0
-        without logits. `magnitude` is the largest such value of the calibration, one number.
+        On the common scale a score that saturates is its rank key, a number that orders samples as the score does but
+        does not round to a largest value; any other number is itself (`_to_common_scale`). `rounding` is the error to
+        allow for; it is never taken smaller than that of the precision to which the new numbers may have been rounded.
+        `confidences` are those of the new samples, with their source and precision; their `abs_largest_logit` has one
+        entry per sample, the absolute value of its largest logit, or is a single 0 without logits. `magnitude` is the
+        largest such value of the calibration, one number.
         """
         return self._exact_bounds(
             self._to_common_scale(confidences.source, confidences.values),
@@ -845,6 +862,7 @@ class Cut:
         `learned` is the fingerprint of that, None for all others.
         """
         has_own_numbers = self.source == "own"
+        # no name of a score in `abstain.scores`
         if self.score is not None and self.score not in STORABLE_SCORES:
             return False
         if self.learned is not None and not has_own_numbers:
@@ -877,10 +895,12 @@ def cut_between(
     or short fraction, and `magnitude`, the largest absolute value of a row's largest logit, with which the rounding
     errors of logits grow.
     """
-    # one key per sample, rising from the most confident to the least; equal for equal confidences
+    # one number per sample, rising from the most confident to the least; equal for equal confidences
     sorted_keys = ranked.sorted_keys
     count = accepted_count or 0
-    is_tied = False  # does a block next to the cut hold more than one sample?
+    # Does a block next to the cut hold more than one sample? Counted from 0, sample `count - 1` is the least confident
+    # that is accepted, and sample `count` the most confident that is rejected.
+    is_tied = False
     if count > 1:
         is_tied |= bool(sorted_keys[count - 1] == sorted_keys[count - 2])
     if count + 1 < ranked.n:
@@ -997,6 +1017,6 @@ def _are_separated(
     return bool(exact_bounds(cannot_be_rejected).high < smallest_accepted)
 
 
-def _count_at_least(values: np.ndarray, points: np.ndarray) -> np.ndarray:
+def _count_values_from(values: np.ndarray, points: np.ndarray) -> np.ndarray:
     """How many values are at least each point."""
     return np.asarray(len(values) - np.searchsorted(np.sort(values), points, side="left"))

@@ -14,6 +14,7 @@ from abstain._check import refuse_other_row_order
 from abstain._stored import Chance, Stored, Within
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import group_codes, label_array
+from abstain.thresholds.calibration import array_per_sample
 from abstain.thresholds.cut import CheckedConfidences, Cut, ScoreName, Units
 from abstain.thresholds.monitoring import GroupChecks, PromiseToCheck, Reference, check_promises
 from abstain.thresholds.record import (
@@ -157,7 +158,8 @@ class JointRule(_tables.Notebook):
     def _facts_of_promises(self, risks: Mapping[Any, float | None]) -> list[tuple[str, str]]:
         """The rule, then each promise with its risk in calibration (None: not known), as a heading and a text.
 
-        A promise that cannot be kept even by itself has `advice` on what would be feasible; all others have None.
+        A promise that cannot be kept even by itself has `advice` on what would be feasible; all others have None. Its
+        `target` is the promised risk, on the user's scale.
         """
         facts = [("rule", self.rule)]
         for name, rule in self.promises.items():
@@ -411,7 +413,7 @@ class JointThreshold(JointRule, Stored):
         to_check = self.promises_to_check(
             function, losses, confidences, predictions=predictions, among=among, clusters=clusters
         )
-        # the number of promises decides how many clusters each may remember in the series
+        # Tests each promise. Their number decides how many clusters each may remember in the series.
         return check_promises(to_check, previous, series_promise_count=len(to_check))
 
     def promises_to_check(
@@ -450,6 +452,7 @@ class JointThreshold(JointRule, Stored):
         # without masks of the user: each promise is about the samples that are predicted as one class
         if self.by_class and among is None:
             among = masks_of_classes(function, names, predictions)
+        # by promise: which samples it is about, None for one that got no mask
         masks = membership_masks(function, among, names, len(confidences.values))
         to_check = {}
         for name, threshold in self.promises.items():
@@ -512,6 +515,7 @@ class JointThreshold(JointRule, Stored):
         return {
             "there must be two promises.": len(self.promises) >= 2,
             "promises must share value, `delta`, `n` and coverage.": len(shared) == 1,
+            # not at a part of it each: a threshold passes only where all promises are proved
             "promises must be at `delta`.": all(x.delta == self.delta for x in self.promises.values()),
             "promises must have been tested.": all(
                 (x.form, x.method) == ("risk", "ltt") for x in self.promises.values()
@@ -683,7 +687,11 @@ class JointGroupThresholds(GroupThresholds):
                 masks_of_group = {name: mask[rows] for name, mask in masks.items() if mask is not None}
             promises = rule.promises_to_check(
                 function,
-                losses={name: np.asarray(to_host(loss))[rows] for name, loss in loss_by_name.items()},
+                losses={
+                    # raises unless there is one loss per sample
+                    name: array_per_sample(function, "losses", loss, (n,))[rows]
+                    for name, loss in loss_by_name.items()
+                },
                 # those of this group, unchanged; the rule's cut raises if they cannot be compared with its threshold
                 confidences=rule.cut.refuse_incomparable(function, confidences.take(rows)),
                 predictions=None if predictions is None else predictions[rows],
@@ -701,7 +709,7 @@ class JointGroupThresholds(GroupThresholds):
         """
         columns: dict[str, list[Any]] = {"group": [], "value": [], "coverage": [], "n": []}
         for group in self.worst_first():
-            rule = self.thresholds[group]
+            rule = self.thresholds[group]  # with all promises of this group
             columns_of_promises = rule.columns()  # one entry per promise in each: its name, target, risk, ...
             for name, values in columns_of_promises.items():
                 columns.setdefault(name, []).extend(values)

@@ -63,7 +63,7 @@ def reading_options(
             continue  # a file, another option, or its value
         if not equals_sign:
             value = next(words, "")
-        # the second: does the option name a column of right answers, weights or clusters?
+        # new cases have no columns of right answers, weights or clusters: leave out an option that names one
         if not has_truth and (flag in _OPTIONS_OF_LABELLED_FILES or _is_column_new_cases_lack(flag, value)):
             continue
         if flag == "--labels" and labels is not None:
@@ -78,9 +78,11 @@ def cluster_column(command: str | None) -> str | None:
     >>> cluster_column("abstain threshold a.csv --risk 0.1 -c cluster=patient_id")
     'patient_id'
     """
+    # options and their values alternate; a column is named as ROLE=NAME
     for value in reading_options(command, has_truth=True)[1::2]:
         role, equals_sign, column = value.partition("=")
         try:
+            # a role may have several names, such as "cluster"; raises for a text that is none of them
             if equals_sign and role_of(role.strip()) == "clusters":
                 return column.strip()
         except InputError:  # the value of another option

@@ -58,4 +58,4 @@ def load_rule(path: Any) -> Threshold | GroupThresholds | JointThreshold:
         return JointGroupThresholds.from_json(text)
     if format_name.startswith("abstain.JointThreshold/"):
         return JointThreshold.from_json(text)
-    return Threshold.from_json(text)
+    return Threshold.from_json(text)  # raises DataError for any other format

@@ -94,20 +94,24 @@ class Reference:
     def has_counts(self, at_least: np.ndarray, m: int, largest_cluster: float) -> bool:
         """Do m later samples have exactly the counts of the calibration samples, and does no chance explain that?
 
-        `at_least` counts the later confidences at or above each `value`. Where neighbouring values have one count, as
+        `at_least` counts the later confidences at or above each `value`, and `self.at_least` those of the calibration,
+        of which there are `self.n`. The values fall, so the counts rise. Where neighbouring values have one count, as
         those do that differ by rounding alone, the last of them is compared. Fresh samples would have exactly these
         counts with at most the probability that a multinomial law with these shares gives them. Up to `largest_cluster`
         samples may be copies of one, so as many count as one.
         """
+        # positions of the last of each run of equal counts
         last_of_equals = np.append(np.flatnonzero(np.diff(at_least)), len(at_least) - 1)
         at_least_in_calibration = self.at_least[last_of_equals]
         if m != self.n or not np.array_equal(at_least[last_of_equals], at_least_in_calibration):
             return False
         from scipy.special import gammaln, xlogy
 
-        draws = m / largest_cluster
-        # between the values, those above the first and below the last included
+        draws = m / largest_cluster  # independent ones
+        # of calibration samples between neighbouring values, and beyond the first and the last
         counts = np.diff(at_least_in_calibration, prepend=0.0, append=self.n) / largest_cluster
+        # the log of the multinomial probability of these counts, with the shares `counts / draws`; no chance explains
+        # what has a probability below one in a million
         log_orders = gammaln(draws + 1) - gammaln(counts + 1).sum()
         log_probability = log_orders + xlogy(counts, counts / draws).sum()
         return bool(log_probability < np.log(_EQUAL_COUNTS_BY_CHANCE))
@@ -282,6 +286,7 @@ class Check(Stored, _tables.Notebook):
         last_look = recent_looks[-1] if isinstance(recent_looks, list) and recent_looks else None
         if isinstance(last_look, list) and len(last_look) == 2:  # its counted samples and their summed loss
             new_in_format_6["look_counted"], new_in_format_6["look_loss_sum"] = last_look
+        # fields that the record has itself are kept
         return {"rows_seen": [], **new_in_format_4, **new_in_format_6, **record, "format": cls._format()}
 
     def _readable(self) -> dict[str, Any]:
@@ -364,7 +369,10 @@ class Check(Stored, _tables.Notebook):
         return not (self.risk_alarm or self.drift_alarm)
 
     def _words_on_alarms(self) -> str:
-        """Say what raised an alarm, the risk or the confidences, and what did not; "no alarm" where nothing did."""
+        """Say what raised an alarm, the risk or the confidences, and what did not; "no alarm" where nothing did.
+
+        A look is a call of `check` that brought new samples, numbered from 1.
+        """
         if self.risk_alarm and self.drift_alarm:
             return (
                 f"ALARM by the risk at look {self.risk_alarm_look} and by the confidences at look "
@@ -392,7 +400,8 @@ class Check(Stored, _tables.Notebook):
         """After an alarm of the risk: words on whether the recent risk is above the promised one; else nothing.
 
         An interval that reaches below the promise takes nothing from an alarm, which rests on a stricter test of all
-        samples in their order.
+        samples in their order. The recent risk is that of the latest looks (calls of `check`), None if they counted no
+        sample; `limit` is the promised risk.
         """
         if not self.risk_alarm or self.recent_risk is None or self.recent_risk_interval is None:
             return ""
@@ -403,7 +412,12 @@ class Check(Stored, _tables.Notebook):
         return f": not above {self.limit:.4g} now; the alarm stays in this series"
 
     def _words_on_last_look(self) -> str:
-        """Describe the risk of the last look alone, which a longer good time before it hides in the other risks."""
+        """Describe the risk of the last look alone, which a longer good time before it hides in the other risks.
+
+        A look is a call of `check` that brought new samples. `look_counted` of them are accepted and the promise is
+        about them, `look_loss_sum` is their summed loss: the number of errors if each loss is 0 or 1 (`counts_errors`).
+        `limit` is the promised risk. `delta` is positive in a series that has begun.
+        """
         if self.look_counted == 0:
             return "this look: nothing accepted, so it says nothing about the risk"
         if self.counts_errors:
@@ -545,14 +559,15 @@ class GroupChecks(Stored, _tables.Notebook):
         }
 
     def worst_first(self) -> list[Any]:
-        """Labels, the worst first: those with an alarm, then by how far the lower limit of the risk is too high.
+        """Labels of the groups, the worst first: those with an alarm before all others.
 
-        Groups without an accepted sample come last.
+        Within both, groups are ordered by the lower limit of their risk interval minus the promised risk, the largest
+        first. Groups without an accepted sample have no interval and come last.
         """
 
         def rank(label: Any) -> tuple[bool, float]:
             check = self.checks[label]
-            has_no_alarm = check.holds
+            has_no_alarm = check.holds  # False is sorted before True
             if check.risk_interval is None:  # no sample was accepted
                 return has_no_alarm, np.inf
             lower_limit, _ = check.risk_interval
@@ -782,12 +797,11 @@ def count_calibration_rows(rule: Threshold, confidences: CheckedConfidences) -> 
     """About how many new samples are rows of the calibration data, by their confidences; 0 where chance explains them.
 
     A rule remembers up to 512 confidences of its calibration, in `rule.reference`, and how many samples lie at or above
-    each. If all of these counts are equal, the new data are the calibration data, in whatever order and file. If all of
-    the confidences occur among the new ones, the new data probably hold all calibration rows, unless many samples share
-    a confidence. Samples without a confidence are
-    left out; they have a NaN, an infinity or the number `NO_CONFIDENCE`. `rule.cut` compares new confidences with those
-    of the calibration, in whatever unit and precision they come. Two count as equal if rounding alone may make the
-    difference.
+    each. If all of these counts are equal, the new data are the calibration data, in whatever order and file. If some
+    of the confidences occur among the new ones, more than by chance, that share of the calibration rows is taken to be
+    there. Samples without a confidence are left out; they have a NaN, an infinity or the number `NO_CONFIDENCE`.
+    `rule.cut` compares new confidences with those of the calibration, in whatever unit and precision they come. Two
+    count as equal if rounding alone may make the difference.
     """
     remembered = rule.reference.value
     remembered = remembered[np.isfinite(remembered) & (remembered > NO_CONFIDENCE)]
@@ -818,9 +832,9 @@ def _estimate_risk(rule: Threshold, loss_sum: float, counted: int) -> RiskEstima
     """Return the mean loss of the counted samples on the user's scale, and its interval at level 1 - delta.
 
     `loss_sum` is the sum of their losses, scaled to [0, 1]. The interval is that of as many errors, which need not be a
-    whole number: no loss in [0, 1] of the same mean varies more than a 0/1 loss. `rule` is the threshold that is
-    checked; it has the bounds of the losses on the user's scale (`bounded`), delta, and the size of the largest
-    calibration cluster: as many samples count as one for the interval.
+    whole number: no loss in [0, 1] of the same mean varies more than a 0/1 loss. Risk and interval are None if no
+    sample is counted. `rule` is the threshold that is checked; it has the bounds of the losses on the user's scale
+    (`bounded`), delta, and the size of the largest calibration cluster: as many samples count as one for the interval.
     """
     if counted == 0:
         return RiskEstimate(risk=None, interval=None)
@@ -842,7 +856,7 @@ def _estimate_risk_of_look(
     estimate = _estimate_risk(rule, float(scaled_loss.sum()), len(scaled_loss))
     if cluster_codes is None or len(np.unique(cluster_codes)) < 2:
         return estimate
-    low, high = rule.bounded
+    low, high = rule.bounded  # of the loss on the user's scale
     of_mean = interval_of_mean(
         "Threshold.check", "risk", scaled_loss, level=1 - rule.delta, clusters=cluster_codes
     )
@@ -1088,7 +1102,7 @@ def check_is_new(check: Check | GroupChecks, previous: Check | GroupChecks | Non
             return sum(group_check.looks for group_check in series.checks.values())
         return 0 if series is None else series.looks
 
-    # a look of which all clusters are known is not counted, so the number of looks stays the same
+    # a call that brings only clusters that are known is not counted, so the number of looks stays the same
     if count_looks(check) == count_looks(previous):
         message = "must hold a cluster that no earlier look held, got none"
         remedy = "Give a cluster when it is complete, under a name that no other cluster has."
@@ -1105,10 +1119,12 @@ def _promised_risk(rule: Threshold) -> float:
 def _check_same_series(rule: Threshold, limit: float, previous: Check) -> None:
     """Raise InputError for a series that was begun with another threshold or another promise.
 
-    `rule` has a threshold (its `value` is not None). `limit` is the risk that it promises, on the user's scale;
-    `previous` is the last check of the series, which holds the threshold, the promised risk and the delta that it was
-    begun with.
+    A series is the checks of one promise on later data, call after call; its alarm levels hold only for one threshold
+    and one promise. `rule` has a threshold (its `value` is not None). `limit` is the risk that it promises, on the
+    user's scale; `previous` is the last check of the series, which holds the threshold, the promised risk and the delta
+    that it was begun with.
     """
+    # equal, not close: a stored series holds the same floats
     expected = (rule.value, limit, rule.delta)
     actual = (previous.value, previous.limit, previous.delta)
     if expected != actual:
@@ -1163,12 +1179,13 @@ def _select_new_clusters(rule: Threshold, clusters: Array, n: int, before: Check
     return _Look(
         rows=rows,
         cluster_codes=np.unique(codes[rows], return_inverse=True)[1],  # numbered anew, without gaps
+        # in base64; beyond a million, the oldest are forgotten
         clusters_seen=_encode_fingerprints(np.append(seen, fingerprints[is_new])),
     )
 
 
 def _hash_labels(labels: list[Any]) -> np.ndarray:
-    """Return a fingerprint of each label: 64 bits of a hash of its text.
+    """Return a fingerprint of each label, an unsigned integer: 64 bits of a hash of its text.
 
     17, 17.0 and "17" are one label, because files differ in how they write them. A label of None is the empty text.
     """
@@ -1232,7 +1249,7 @@ def _make_terms(
     The term of a cluster is r plus the sum of (l - r) over its samples in `rows`, divided by `largest_cluster`, the
     number of samples of the largest calibration cluster; so it lies in [0, 1], and is r if none of them is in `rows`.
     Clusters come in the order in which they are complete. The result tells for each term the row of the look after
-    which it is known.
+    which it is known. A look is one call of `check`; it must have a row.
 
     Parameters
     ----------
@@ -1280,6 +1297,7 @@ def check_promises(
     """
     checks = {} if previous is None else dict(previous.checks)
     for name, promise in to_check.items():
+        # the series of this promise, with this look; None before its first look
         check = check_promise(
             promise.rule,
             promise.loss,

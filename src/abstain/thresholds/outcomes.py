@@ -173,8 +173,8 @@ def cost_curve(
     sample = prepare(FUNCTION_NAME, to_host(loss), to_host(confidence), to_host(sample_weight), vector=True)
     # `prepare` leaves out samples of weight 0; so must the costs
     has_weight = None if sample_weight is None else np.asarray(to_host(sample_weight)) > 0
-    handover_cost = _per_sample("cost", cost, sample, has_weight)
-    loss_of_person = _per_sample("person_loss", person_loss, sample, has_weight)
+    handover_cost = _cost_of_each_sample("cost", cost, sample, has_weight)
+    loss_of_person = _cost_of_each_sample("person_loss", person_loss, sample, has_weight)
     # most confident first; `accepted_loss[k]` and `accepted_mass[k]` sum loss and weight of the k most confident
     ranked = rank_samples(sample.loss, sample.confidence, sample.weight)
     block_stops = ranked.row_stops()  # samples at least as confident as each distinct confidence
@@ -196,7 +196,7 @@ def cost_curve(
     )
 
 
-def _per_sample(
+def _cost_of_each_sample(
     argument: str, values: float | Array, sample: Sample, has_weight: np.ndarray | None
 ) -> np.ndarray:
     """Return a cost for each sample of positive weight, from one number or from one cost per sample.
@@ -207,7 +207,7 @@ def _per_sample(
     finite.
     """
     costs = np.asarray(to_host(values), dtype=np.float64)
-    if costs.ndim == 0:
+    if costs.ndim == 0:  # one number; raises unless it is finite and at least 0
         return np.full(len(sample.loss), check_nonnegative(FUNCTION_NAME, argument, costs))
     if has_weight is not None and costs.shape == has_weight.shape:
         costs = costs[has_weight]
@@ -263,7 +263,7 @@ def class_costs(
         raise ShapeError(f"class_costs: {rule}, got shape {rejection_costs.shape}.")
     _check_costs("class_costs", "rejections", rejection_costs)
     rejection_cost_of_class = np.broadcast_to(rejection_costs, class_count)
-    return cost_matrix[true_class, predicted_class], rejection_cost_of_class[true_class].copy()
+    return cost_matrix[true_class, predicted_class], rejection_cost_of_class[true_class]
 
 
 def _check_classes(labels: np.ndarray, predictions: np.ndarray, class_count: int) -> None:
@@ -456,13 +456,19 @@ def clinical_table(
     sample_clusters = None if codes is None else codes[most_confident_first]
 
     def rate(is_hit: np.ndarray, is_trial: np.ndarray, *, of_accepted: bool = True) -> Rate:
-        """The share of hits among the accepted trials, or of accepted hits among all trials, at each threshold."""
+        """The share of hits among the accepted trials, or of accepted hits among all trials, at each threshold.
+
+        Both masks have one entry per sample, in the order given. `accepted` holds how many samples each threshold
+        accepts, and `count_accepted` counts those of a mask. `most_confident_first` are the positions of the samples by
+        falling confidence; `sample_clusters` holds their clusters in that order, None without clusters. `_rate` adds
+        the interval at `level`.
+        """
         hits = count_accepted(is_hit & is_trial)
         trials = count_accepted(is_trial) if of_accepted else np.full(len(threshold), int(is_trial.sum()))
         if sample_clusters is None:
             return _rate(hits, trials, level)
         draws = np.empty(len(threshold))
-        for place, count in enumerate(accepted):
+        for place, count in enumerate(accepted):  # all masks below are in the order of falling confidence
             was_accepted = np.arange(n) < count
             trial = is_trial[most_confident_first] & (was_accepted | (not of_accepted))
             hit = (is_hit & is_trial)[most_confident_first] & was_accepted

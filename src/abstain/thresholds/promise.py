@@ -101,7 +101,7 @@ def write_guarantee(
     cluster over the mean weight of a sample, None without weights and without clusters; `zero_one` says that the loss
     takes only its two bounds, and `out_of_fold` that other models made the predictions than the one deployed.
     """
-    form, target, delta, method = goal
+    form, target, delta, method = goal  # "risk", "coverage" or "cost"; how much; the chance to fail; by what
     has_weights = basis.heaviest_sample is not None
     describes_calibration_only = (
         form == "cost" or method == "empirical" or (form == "coverage" and has_weights)
@@ -110,7 +110,7 @@ def write_guarantee(
         return None
     noun = "error rate" if basis.zero_one and bounded == (0.0, 1.0) else "mean loss"
     calibration_data = f"{n} calibration samples"
-    draws = _INDEPENDENT_SAMPLES
+    draws = _INDEPENDENT_SAMPLES  # the assumption in words
     if clusters is not None:
         calibration_data = f"{clusters} calibration clusters ({n} samples)"
         draws = _INDEPENDENT_CLUSTERS.format(largest=basis.heaviest_cluster)

@@ -262,11 +262,7 @@ def list_advice(rule_of_group: Mapping[Any, Any]) -> list[str]:
 def promise_lines(threshold: Threshold) -> list[str]:
     """State the promise of a threshold in everyday words, then in full, as lines of Markdown.
 
-    `guarantee` is the full sentence, None if nothing is promised. `evidence` says what the promise rests on:
-    `heaviest_sample` is None without sample weights, `zero_one` says that the loss takes only the two values `bounded`.
-    `form` is "risk" or "coverage" (a cost promises nothing), and `target` how much of it is promised, a risk on the
-    user's scale; `method` "crc" bounds a mean over calibration sets. `clusters` is the number of calibration clusters,
-    None without clusters.
+    `guarantee` is the full sentence, None if nothing is promised.
     """
     if threshold.guarantee is None:
         return ["None: this rule promises nothing."]
@@ -291,6 +287,11 @@ def _words_and_guarantee(
 
     All groups have the same request, and each a threshold; the only key is `NO_GROUP` without groups. `delta` is the
     probability that any of these promises fails.
+
+    Of each threshold, `form` is "risk" or "coverage" (a cost promises nothing), and `target` how much of it is
+    promised, a risk on the user's scale. `method` "crc" bounds a mean over calibration sets. `evidence` says what the
+    promise rests on: `heaviest_sample` is None without sample weights, `zero_one` says that the loss takes only the two
+    values `bounded`. `clusters` is the number of calibration clusters, None without clusters.
     """
     thresholds = list(threshold_of_group.values())
     first = thresholds[0]
@@ -317,12 +318,12 @@ def _words_and_guarantee(
         promised = f"the mean loss of the answers that the model gives{where} is at most {first.target:.4g}"
         scope = f"It is not about a single answer, the mean of one month, or {kinds}."
     made = "rules were" if by_group else "rule was"
-    rules = "rules that keep their promise in every group" if by_group else "a rule that keeps its promise"
+    kept = "rules that keep their promise in every group" if by_group else "a rule that keeps its promise"
     return [
         f"In the long run, {promised}. {scope}",
         "",
         f"How sure this is: the {made} made from {count}, drawn at random. Of all such sets of cases, at least "
-        f"{100 * (1 - delta):.4g}% lead to {rules}. Whether this set is one of them, nobody can know.",
+        f"{100 * (1 - delta):.4g}% lead to {kept}. Whether this set is one of them, nobody can know.",
         "",
         f"In full: {guarantee}",
     ]
@@ -351,6 +352,7 @@ def state_rule(threshold: Threshold, rule: str, group: Any = NO_GROUP) -> str:
     in_keys = "" if plain == threshold.value else f" (in the rule's file, as a rank key: {rule})"
     number = f"{plain:.6g}"
     if in_keys and number == "1":  # it rounds to 1, but is below: write its distance, such as "1 − 3e-09"
+        # not None here; `or` is for type checkers
         number = key_text(threshold.origin.score, float(threshold.value or 0.0))
     return f"- Accept{for_group}: {threshold.origin.score} {comparison} {number}{in_keys}. {others}"
 

@@ -19,7 +19,7 @@ from abstain._tables import html_table
 from abstain.errors import DataError, InputError, ShapeError
 from abstain.metrics._sample import group_codes, label_array, rows_of_groups
 from abstain.thresholds.advice import Advice
-from abstain.thresholds.calibration import TESTING_METHODS, Candidates, Form, Method
+from abstain.thresholds.calibration import TESTING_METHODS, Candidates, Form, Method, array_per_sample
 from abstain.thresholds.cut import (
     NO_CONFIDENCE,
     CheckedConfidences,
@@ -289,15 +289,20 @@ class Threshold(Promised):
         return "accept everything" if self.value == -np.inf else f"confidence >= {self.value!r}"
 
     def _shown_facts(self) -> list[tuple[str, str]]:
-        """Return the facts, and behind the rule the threshold as the number that people know, if it is a rank key."""
+        """Return the facts, and behind the rule the threshold as the number that people know, if it is a rank key.
+
+        Facts are pairs of a heading and a text; the rule is the first. A rank key stands in for a score that saturates
+        (rounds to its largest value, such as 1, for many samples): it orders samples in the same way and does not.
+        """
         facts = super()._shown_facts()
         score = self.cut.score
         if score is None or not scores.by_name(score).saturates or self.cut.source == "plain":
             return facts
-        if self.value is None or not np.isfinite(self.value):
+        if self.value is None or not np.isfinite(self.value):  # accepts nothing, or everything
             return facts
         # just above a rejected confidence, which looks the same in a few digits, or at an accepted one
         comparison = "above" if self.lies_above else "at least"
+        # `key_text`: the rank key as a plain number, such as a probability
         meaning = f"{score} {comparison} {key_text(score, self.value)} (the rule compares its rank key)"
         return [*facts[:1], ("that is", meaning), *facts[1:]]
 
@@ -324,6 +329,7 @@ class Threshold(Promised):
                     f"made_from: confidences of a named score need their unit, got none. {remedy}."
                 )
             confidence_range = np.asarray([cut.lowest, cut.highest])
+            # raises InputError if these cannot be rank keys of this score
             check_domain("made_from", str(origin.score), source="key", values=confidence_range)
             cut = replace(cut, score=origin.score, source="key")
         # the origin also holds the threshold as the number people know, such as a probability
@@ -419,6 +425,7 @@ class Threshold(Promised):
         """
         columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
         confidences = self.cut.read("Threshold.check", **columns, score=score)
+        # the series with this look; raises if there is no threshold, or `previous` is the check of another one
         check = check_promise(self, loss, confidences, clusters=clusters, previous=previous)
         check_is_new(check, previous)  # raises if earlier looks held all clusters of this one
         return check
@@ -453,8 +460,9 @@ class Threshold(Promised):
     def _rules(self) -> dict[str, Any]:
         """Return each rule that a stored threshold must keep, as the message to show, and whether it keeps it.
 
-        They refuse a file whose rule would accept or promise something that was never tested. Later rules assume that
-        the earlier ones hold, so they are left out once one fails.
+        They refuse a file whose rule would accept or promise something that was never tested: the caller raises
+        DataError with the first message whose value is False. Later rules assume that the earlier ones hold, so they
+        are left out once one fails.
 
         There are two tables. `table` has a row for each threshold that was looked at; `vars(table)` holds its columns,
         arrays by name. `reference` has two columns: `value`, falling calibration confidences, and `at_least`, how many
@@ -568,7 +576,9 @@ class Threshold(Promised):
         has_weights = evidence.heaviest_sample is not None
         # the last row accepts all samples, unless sequential tests stopped before it
         ends_with_all_samples = not self._is_certified_risk
-        count_fits = not ends_with_all_samples or int(table.accepted[-1]) == self.n
+        count_fits = True
+        if ends_with_all_samples:
+            count_fits = len(table) > 0 and int(table.accepted[-1]) == self.n
         shares_fit = has_weights or bool((table.coverage == table.accepted / self.n).all())
         p_value_fits = True
         scaled_target = (self.target - low) / (high - low)
@@ -739,7 +749,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         """The joint promise; None if no group has a threshold, or one that has a threshold promises nothing.
 
         Groups without a threshold accept nothing; the sentence names them. All groups were chosen at the same level,
-        their equal share of `delta`.
+        their equal share of `delta`. A rule is `feasible` if it has a threshold.
         """
         feasible = {group: rule for group, rule in self.thresholds.items() if rule.feasible}
         if not feasible or any(rule.guarantee is None for rule in feasible.values()):
@@ -816,15 +826,19 @@ class GroupThresholds(Stored, _tables.Notebook):
 
         Give the loss of each sample, one of `confidence`, `logits` and `probs`, and one label per sample in `groups`
         (and in `clusters`, for rules made from clusters). `previous` is the last check of the series. Confidences of a
-        score that saturates need `units`, "plain" or "key". Raises InputError for a group that was not calibrated. A
-        score saturates if it rounds to its largest value, such as 1, for many samples.
+        score that saturates need `units`, "plain" or "key". Raises InputError for a group that was not calibrated, and
+        ShapeError unless there is one loss per sample. A score saturates if it rounds to its largest value, such as 1,
+        for many samples.
         """
         name = "GroupThresholds.check"
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
+        # with their unit and precision; raises for another score than that of the rules
         confidences = self._read_shared_score(name, score, units, columns)
         shape = confidences.values.shape
         confidences = confidences.flattened()
         losses = np.asarray(to_host(loss)).reshape(-1)
+        # raises unless there is one loss per sample
+        array_per_sample(name, "loss", losses, shape=confidences.values.shape)
         cluster_labels = None if clusters is None else label_array(clusters)
         if clusters is not None:
             # raises unless there is one label per sample
@@ -875,6 +889,7 @@ class GroupThresholds(Stored, _tables.Notebook):
             raise InputError(
                 f"{name}: `groups` must be among those calibrated ({calibrated}), got {unknown[0]!r}."
             )
+        # `rows_of_groups`: for each label, the positions of its samples
         return dict(zip(labels, rows_of_groups(codes, len(labels))))
 
     def _rules(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from abstain.errors import InputError
 from abstain.metrics._sample import group_codes, rows_of_groups
 from abstain.thresholds import choosing
 from abstain.thresholds.advice import Advice, advise, bisect
-from abstain.thresholds.calibration import Calibration, Form, Method, calibrate
+from abstain.thresholds.calibration import Calibration, Form, Method, array_per_sample, calibrate
 from abstain.thresholds.cut import (
     CheckedConfidences,
     LearnedScore,
@@ -249,7 +249,10 @@ def select_threshold(
         clusters_of_all = (
             None if clusters is None else group_codes(_FUNCTION_NAME, clusters, (n,), "clusters").codes
         )
-        weights_of_all = None if sample_weight is None else np.asarray(to_host(sample_weight))
+        weights_of_all = None
+        if sample_weight is not None:
+            shape = np.shape(to_host(data.ranked_by))
+            weights_of_all = array_per_sample(_FUNCTION_NAME, "sample_weight", sample_weight, shape)
         if groups is None:
             rows = np.arange(n)
             return _select_jointly(data, request, rows, level, weights_of_all, clusters_of_all)
@@ -301,11 +304,18 @@ def select_threshold(
     if groups is None:
         calibration = calibrate(_FUNCTION_NAME, loss, confidence, sample_weight, bounded, cluster_codes)
         return _select(calibration, goal, data.checked_confidences, data.origin)
+    shape = np.shape(to_host(loss))
+    group_names, codes = group_codes(_FUNCTION_NAME, groups, shape)
+    columns = {
+        "loss": loss,
+        "confidence": confidence,
+        "sample_weight": sample_weight,
+        "clusters": cluster_codes,
+    }
     per_sample = [
-        None if array is None else np.asarray(to_host(array))
-        for array in (loss, confidence, sample_weight, cluster_codes)
+        None if values is None else array_per_sample(_FUNCTION_NAME, argument, values, shape)
+        for argument, values in columns.items()
     ]
-    group_names, codes = group_codes(_FUNCTION_NAME, groups, np.shape(to_host(loss)))
     group_goal = goal._replace(delta=level / len(group_names))
     thresholds = {}
     for group, rows in zip(group_names, rows_of_groups(codes, len(group_names))):
@@ -348,6 +358,9 @@ def _read(
     a named score are plain numbers or rank keys, so it is read where `score` names one. The values of a learned
     confidence and of a function of the user's own have no other unit. Raises InputError if something is missing or
     given twice, and for rows that a learned confidence was fitted on.
+
+    In the result, `ranked_by` are the confidences as the user gave them, or the computed ones; `checked_confidences`
+    are the same in float64, with their unit and precision. `origin` says how they were made, None if not known.
     """
     if loss is not None and losses is not None:
         raise InputError(f"{_FUNCTION_NAME}: takes a loss or `losses`, one of them, got both.")
@@ -428,6 +441,8 @@ def _request_jointly(
     ------
     InputError
         For fewer than two promises, or a name without its loss.
+    ShapeError
+        Unless each loss, and each mask, has one entry per sample.
     """
     names = list(risk)
     if len(names) < 2:
@@ -443,9 +458,14 @@ def _request_jointly(
     bounds = {}
     for name in names:
         bounds[name] = bounded.get(name, (0, 1)) if isinstance(bounded, Mapping) else bounded
+    shape = np.shape(to_host(data.ranked_by))
+    loss_argument = "losses" if isinstance(data.loss, Mapping) else "loss"
     return JointRequest(
-        losses={name: np.asarray(to_host(loss)) for name, loss in loss_by_name.items()},
-        masks=membership_masks(_FUNCTION_NAME, among, names, len(np.asarray(data.ranked_by))),
+        losses={
+            name: array_per_sample(_FUNCTION_NAME, loss_argument, loss, shape)
+            for name, loss in loss_by_name.items()
+        },
+        masks=membership_masks(_FUNCTION_NAME, among, names, shape[0]),
         risks=risk,
         bounds=bounds,
         by_class=by_class,
@@ -543,9 +563,10 @@ def _make_requirement(
 
     `loss` holds one loss per sample on the user's scale, `mask` which samples the promise is about (None: all), `risk`
     its target, on the user's scale too, `loss_bounds` the bounds of its loss, and `cluster_codes` the number of each
-    sample's cluster (None without clusters). `sample_weight` is the mass of each sample (None: 1 for all). The `risk`
-    of the requirement is the target scaled to [0, 1]; its `counted_samples` are those that the promise is about. Raises
-    InputError for a promise `name` that is about no sample, and for a target out of bounds.
+    sample's cluster (None without clusters). `sample_weight` is the mass of each sample (None: 1 for all). `calibrate`
+    checks these, scales losses to [0, 1] and sorts by confidence. The `risk` of the requirement is the target scaled to
+    [0, 1]; its `counted_samples` are those that the promise is about. Raises InputError for a promise `name` that is
+    about no sample, and for a target out of bounds.
     """
     if mask is None:
         whole = calibrate(_FUNCTION_NAME, loss, confidence, sample_weight, loss_bounds, cluster_codes)
@@ -644,7 +665,7 @@ def _choose(calibration: Calibration, goal: Goal) -> choosing.Selection:
         is_certain = goal.method == "ltt" and calibration.ranked.weight is None
         return choosing.at_coverage(calibration, goal.target, goal.delta if is_certain else None)
     scaled_target = calibration.to_unit_scale(goal.target)
-    if goal.form == "cost":
+    if goal.form == "cost":  # of a rejection, in units of the loss
         return choosing.cheapest(calibration, scaled_target)
     if goal.method == "sgr":
         return choosing.sgr(calibration, scaled_target, goal.delta)
@@ -661,11 +682,11 @@ def _select(
     """Choose a threshold and describe it: its promise, its coverage and risk, and the data behind it.
 
     `goal` is what was asked for: its `form` is "risk", "coverage" or "cost", its `target` how much of it, a risk on the
-    user's scale. `calibration` holds the samples, most confident first (`ranked`), with losses scaled to [0, 1].
-    `confidences` are the calibration confidences as the user gave them, of all groups if there are groups; they give
-    unit and precision. `origin` says how the confidences were made, None if not known. A rule without a threshold, for
-    a risk that no test could certify, has advice on what could be. Raises InputError for a risk that is not between the
-    bounds of the loss.
+    user's scale, and its `delta` the probability with which the promise may fail. `calibration` holds the samples, most
+    confident first (`ranked`), with losses scaled to [0, 1]. `confidences` are the calibration confidences as the user
+    gave them, of all groups if there are groups; they give unit and precision. `origin` says how the confidences were
+    made, None if not known. A rule without a threshold, for a risk that no test could certify, has advice on what could
+    be. Raises InputError for a risk that is not between the bounds of the loss.
     """
     if goal.form == "risk":
         # the same risk as a float, still on the user's scale
@@ -673,6 +694,7 @@ def _select(
             _FUNCTION_NAME, goal.target, calibration.lower_loss_bound, calibration.upper_loss_bound
         )
         goal = goal._replace(target=target)
+    # how many samples are accepted and the threshold, both None if there is none; and the table of all thresholds
     choice = _choose(calibration, goal)
     advice = None
     # a risk that the method tests ("ltt", "sgr"), and no threshold passed
@@ -770,7 +792,7 @@ def _limit_risk(calibration: Calibration, accepted_count: int | None, delta: flo
 
     The limit is on the user's scale. `calibration` holds the samples, most confident first (`ranked`), with losses
     scaled to [0, 1], of which the threshold accepts the first `accepted_count`. None if that is None (there is no
-    threshold), and with weights or clusters, for which none is computed.
+    threshold), and with weights or clusters, for which none is computed. A threshold accepts at least one sample.
     """
     ranked = calibration.ranked
     if accepted_count is None or ranked.weight is not None or calibration.clusters is not None:

@@ -130,6 +130,7 @@ def _indices_of_four_stakes(
     They are the first stake that suits a loss of the largest variance, and the three above it. Where there are fewer
     above it, the largest stake is repeated: the mean of their wealth is still a fair bet.
     """
+    # for each count, the best stake if losses have the largest variance
     smallest = _smallest_stake(count, risk, largest_weight)
     last_index = len(stakes) - 1
     first_index = np.minimum(np.searchsorted(stakes, smallest), last_index)
@@ -160,7 +161,8 @@ def log_wealth(
     """
     log_wealths = np.zeros((len(count), len(stakes)))
     running_total = np.zeros(len(stakes))  # log wealth of each stake after the samples so far
-    for start in range(0, int(count[-1]), CHUNK):  # samples start ... stop - 1 at a time
+    # samples start ... stop - 1 at a time, so that temporary arrays stay in cache
+    for start in range(0, int(count[-1]), CHUNK):
         stop = min(start + CHUNK, int(count[-1]))
         rows = slice(*np.searchsorted(count, [start, stop], side="right"))  # start < count <= stop
         gain = risk - ranked.loss[start:stop].astype(np.float64)
@@ -322,6 +324,7 @@ def choose_start_ranks(n: int, risk: float, delta: float, max_starts: int = MAX_
     fewest_samples = least_samples(risk, delta)
     if fewest_samples > n:
         return []
+    # so many that each may be at least 1.5 times the one before
     most_starts = int(math.log(n / fewest_samples) / math.log(SMALLEST_START_RATIO))
     start_count = max(1, min(max_starts, most_starts))
     if start_count == 1:
