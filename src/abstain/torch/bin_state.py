@@ -91,6 +91,7 @@ def add_with_torch(
     bin. The state keeps counts, sums of losses, and the extremes of the confidences, one entry per bin in each; the
     extremes of an empty bin are inf (`low`) and -inf (`high`).
     """
+    # `xp` is torch with the functions of the array API
     bin_index = binmap.index(xp, binned_value)  # one bin per sample, from 0 to `binmap.size` - 1
     wide_confidence = confidence.double()
     state.count.add_(torch.bincount(bin_index, minlength=binmap.size))
@@ -124,6 +125,7 @@ def add_with_general_kernel(
     # of each octave (power of two) of the numbers to be binned: its first bin, and into how many bins it is divided
     first_bin, bin_count = kernel_tables(binmap, confidence.device)
     program_count = (n + _SAMPLES_PER_PROGRAM - 1) // _SAMPLES_PER_PROGRAM
+    # adds to `state.count` and `state.loss_sum` in place
     kernels.add_to_bins[(program_count,)](
         confidence,
         binned_value.contiguous(),
@@ -153,6 +155,7 @@ def add_with_lean_kernel(state: BinState, binmap: BinMap, loss: Array, confidenc
     # the extremes as integers of the same order, which the kernel changes; the state is set from them at the end
     low_bits = to_ordered_bits(state.low)
     high_bits = to_ordered_bits(state.high)
+    # filled by the kernel, which also adds to `state.count` in place
     error_count = torch.zeros_like(state.count)
     # of each octave (power of two) of the confidences: its first bin, and into how many bins it is divided
     bins_of_octave = packed_kernel_table(binmap, confidence.device)

@@ -51,9 +51,9 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
             raise InputError(
                 f"ConfidenceHead: the confidence must be learned from logits alone, got {', '.join(learned.inputs)}."
             )
-        self.class_count = learned.model.profile.class_count
+        self.class_count = learned.model.profile.class_count  # of the logits that it was learned from
         self.fingerprint = learned.fingerprint  # names this confidence; a rule made for one refuses another
-        self.temperature = 1.0
+        self.temperature = 1.0  # max softmax is that of logits divided by it; not used with a linear model
         # a linear model or a single score with its parameter, whichever was kept: at least one of them is None
         linear = learned.model.linear
         single = learned.model.single
@@ -61,6 +61,7 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
         self.is_linear = linear is not None
         # flags: which kinds of inputs the linear model reads; not used without one
         self.inputs_of_linear_model = ColumnPlan() if linear is None else linear.plan
+        # of the linear model: one slope per input, in the order in which `forward` joins them
         slopes = torch.zeros(0, dtype=torch.float64)
         constant = 0.0
         if linear is not None:
@@ -74,11 +75,12 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
             raise InputError(
                 f"ConfidenceHead: the confidence must be a model of logits or max softmax, got {learned.kept!r}."
             )
-        # What the trees ask, tree by tree: a column and the cut or class that it is compared with. Columns are the
-        # features of the logits, then the predicted class and the class with the second largest logit. Each tree asks
-        # three questions and has eight leaves, one for each combination of answers.
+        # What the trees ask, three questions for each tree in turn: a column, and the cut that it must lie above for a
+        # yes, or the class that it must be. Columns are the features of the logits, then the predicted class and the
+        # class with the second largest logit. Each tree has eight leaves, for all combinations of answers: a yes to its
+        # first question counts 4 in the number of the leaf, to the second 2, to the third 1.
         self.questions: list[tuple[int, float]] = []
-        leaves = torch.zeros(0, dtype=torch.float64)
+        leaves = torch.zeros(0, dtype=torch.float64)  # a vector, eight values for each tree in turn
         if trees is not None:
             self.questions = list(zip(trees.columns.tolist(), trees.cuts.tolist()))
             leaves = torch.as_tensor(trees.leaves, dtype=torch.float64)
@@ -123,8 +125,8 @@ class ConfidenceHead(torch.nn.Module):  # type: ignore[misc]
 
         `features` are those of the logits, shape (n, features), `classes` the predicted class of each row and the class
         with the second largest logit. A question of a tree is "is this feature above the cut?" or, for a column beyond
-        the features, "is the class this one?"; three answers number the leaf. `self.questions` holds (column, cut or
-        class) three by three, `self.tree_leaves` eight values per tree.
+        the features, "is the class this one?". The three answers, as bits with the first one highest, number the leaf.
+        `self.questions` holds (column, cut or class) three by three, `self.tree_leaves` eight values per tree.
         """
         feature_count = features.shape[1]
         total = torch.zeros(len(features), dtype=torch.float64, device=features.device)

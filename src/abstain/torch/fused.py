@@ -40,9 +40,9 @@ def can_compute(logits: Any, target: Any, estimator: str, reduction: str, label_
     over all classes.
     """
     return (
-        kernels.AVAILABLE
+        kernels.AVAILABLE  # is Triton installed?
         and not torch.compiler.is_compiling()
-        and type(logits) in _PLAIN_TENSORS
+        and type(logits) in _PLAIN_TENSORS  # no subclasses, which may redefine operations
         and type(target) in _PLAIN_TENSORS
         and logits.is_cuda
         and target.device == logits.device
@@ -91,10 +91,10 @@ def _tiling(sample_count: int, class_count: int) -> tuple[int, int, tuple[int], 
     Returns the rows and columns of the tile that one program reads (powers of two), the launch grid of the kernels that
     read logits, and the launch grid of those that compute weights. `class_count` is the number of classes.
     """
-    # all classes of a row are in one tile; Triton needs a power of two
+    # all classes of a row are in one tile, even more than _LOGITS_PER_PROGRAM of them; Triton needs powers of two
     tile_columns = 1 << (class_count - 1).bit_length()
     tile_rows = max(1, min(_MAX_ROWS_PER_TILE, _LOGITS_PER_PROGRAM // tile_columns))
-    reading_programs = -(-sample_count // tile_rows)  # rounded up
+    reading_programs = -(-sample_count // tile_rows)  # rounded up, as in the next line
     weighting_programs = -(-sample_count // _WEIGHTS_PER_PROGRAM)
     return tile_rows, tile_columns, (reading_programs,), (weighting_programs,)
 
@@ -135,7 +135,8 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
         out_shape = (sample_count,) if reduction == "none" else ()
         out = torch.empty(out_shape, dtype=dtype, device=logits.device)
         tile_rows, tile_columns, reading_grid, weighting_grid = _tiling(sample_count, class_count)
-        # a Triton kernel runs as one program for each place of its grid
+        # A Triton kernel runs as one program for each place of its grid. The first one fills the columns of keys,
+        # log-sum-exps and cross-entropies.
         kernels.read_rows[reading_grid](
             logits,
             target,
@@ -148,11 +149,13 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
             tile_rows,
             tile_columns,
         )
+        # in a small batch `compute_weights` computes the shares itself, which saves a kernel
         computes_shares_itself = sample_count <= _MAX_SAMPLES_WITHOUT_SHARES
         if not computes_shares_itself and estimator in ("harmonic", "loo"):
             kernels.compute_shares[weighting_grid](
                 work, sample_count, estimator == "loo", _WEIGHTS_PER_PROGRAM
             )
+        # fills the column of weights, and `out`
         kernels.compute_weights[weighting_grid](
             work, out, sample_count, estimator, reduction, computes_shares_itself, _WEIGHTS_PER_PROGRAM
         )
@@ -179,6 +182,7 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
         sample_count, class_count = logits.shape
         upstream_stride = upstream.stride(0) if upstream.ndim else 0  # 0: a scalar serves every sample
         gradient = torch.empty((sample_count, class_count), dtype=logits.dtype, device=logits.device)
+        # rows and columns that one program reads, and how many programs there are
         tile_rows, tile_columns, reading_grid, _ = _tiling(sample_count, class_count)
         kernels.compute_gradients[reading_grid](
             logits,

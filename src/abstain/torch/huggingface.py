@@ -69,6 +69,10 @@ def trainer_loss(**options: Any) -> Callable[..., Array]:
         raise InputError("trainer_loss: `mix` must be a number: the Trainer does not advance a schedule.")
 
     def compute_loss(outputs: Any, labels: Array, num_items_in_batch: Any = None) -> Array:
+        """Return the AURC of one micro-batch, or its share of that mean over the whole accumulated batch.
+
+        `criterion` is an `AURCLoss` with reduction "none", whose `weight` holds one number per class, or is None.
+        """
         logits = outputs["logits"] if isinstance(outputs, dict) else outputs.logits  # classes last
         weighted_losses = criterion(logits.movedim(-1, 1), labels)
         is_counted = labels != criterion.options["ignore_index"]

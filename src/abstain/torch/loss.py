@@ -52,7 +52,11 @@ class _SoftmaxCheck:
         self.batches_left = _BATCHES_TO_SUSPECT
 
     def look_at(self, logits: Array) -> None:
-        """Warn if all rows are nonnegative and sum to one; `logits` are (N, C, ...), on the CPU."""
+        """Warn if all rows are nonnegative and sum to one; `logits` are (N, C, ...), on the CPU.
+
+        `batches_left` is the number of batches that are still to be looked at; 0 after a warning, so that it comes
+        once. A batch of few rows does not count, since these may sum to one by chance.
+        """
         if not self.batches_left or logits.numel() < _FEWEST_SUSPECT_ROWS * logits.shape[1]:
             return
         self.batches_left -= 1
@@ -426,7 +430,8 @@ class LinearWarmup:
 def _check_combination(estimator: str, weight: Array | None, rank: str, gather: bool) -> None:
     """Raise InputError for class weights with an estimator that counts samples, and for soft ranks over replicas.
 
-    `estimator`, such as "harmonic", says how the weight of a rank is computed.
+    `estimator`, such as "harmonic", says how the weight of a rank is computed; those in `WHOLE_WEIGHTS_ONLY` count
+    samples. `weight` holds one number per class, None for equal weights.
     """
     if weight is not None and estimator in area_estimators.WHOLE_WEIGHTS_ONLY:
         raise InputError(
@@ -460,7 +465,7 @@ def _check_tensors(logits: Array, labels: Array, weight: Array | None, *, allow_
         )
     labels_are_probs = labels.is_floating_point() and labels.shape == logits.shape
     expected_shape = logits.shape[:1] + logits.shape[2:]
-    if labels.shape == logits.shape != expected_shape and not labels_are_probs:
+    if labels.shape == logits.shape and not labels_are_probs:  # whole numbers with an axis of classes
         raise ShapeError(
             f"{_NAME}: `labels` must have shape {tuple(expected_shape)} for logits of shape {tuple(logits.shape)}, "
             f"got {tuple(labels.shape)}. Of one-hot labels pass the class numbers, `labels.argmax(1)`."
@@ -508,6 +513,7 @@ def _check_values(
     if torch.compiler.is_compiling():  # reading values would break the graph
         return False
     is_on_cpu = logits.device.type == "cpu"
+    # `batch` is the module with the checks that all backends share; they raise the InputError
     if is_on_cpu and labels is not None:
         batch.check_labels(labels, logits.shape[1], ignore_index)
     if is_on_cpu and weight is not None and not bool((weight >= 0).all()):
@@ -535,9 +541,9 @@ def _sample_losses(
     """Compute the loss of each sample, of the shape of `valid`; 0 where `valid` is False.
 
     `logits` are (N, C, ...), `labels` class numbers (N, ...) or probabilities (N, C, ...). A user's criterion gets
-    class 0 in place of ignored labels, and its loss there is dropped. Raises ShapeError if it does not return one loss
-    per sample. Samples whose target is `ignore_index` are left out. `label_smoothing` is the share of the target spread
-    evenly over all classes.
+    class 0 in place of ignored labels, and its loss there is dropped; None stands for cross-entropy. Raises ShapeError
+    if it does not return one loss per sample. Samples whose target is `ignore_index` are left out. `label_smoothing` is
+    the share of the target spread evenly over all classes, by cross-entropy only.
     """
     labels_are_classes = labels.shape == valid.shape
     if criterion is None:
@@ -580,7 +586,7 @@ def _confidence(logits: Array, score: Score, *, differentiable: bool) -> Array:
         batch.check_returned("score", "one confidence per row of logits", confidence, rows.shape[:1], remedy)
         return confidence
     check_name(_NAME, score, scores.NAMES)
-    if score not in batch.SOFTMAX_SCORES:
+    if score not in batch.SOFTMAX_SCORES:  # such as the largest logit, which does not saturate
         return scores.by_name(score)(rows)
     return batch.softmax_key(xp, rows.to(wide_dtype(rows)), score)
 
@@ -627,6 +633,7 @@ def hard_weights(confidence: Array, mass: Array | None, total: Array, estimator:
     says how the weight of a rank is computed.
     """
     is_compiling = torch.compiler.is_compiling()
+    # comparing all pairs is faster than sorting up to 4096 samples, on the CPU up to 256
     max_pairwise = MAX_PAIRWISE if is_compiling or confidence.is_cuda else MAX_PAIRWISE_ON_CPU
     if confidence.shape[0] <= max_pairwise:
         # [i, j]: is sample i accepted at the threshold of sample j? A comparison with NaN is False.

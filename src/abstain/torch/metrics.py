@@ -67,7 +67,8 @@ class BatchReader:
     ) -> None:
         """Look up the loss and the score; raise InputError for an unknown name, or a score that needs other inputs.
 
-        Samples whose target is `ignore_index` are left out.
+        `name` is the metric class in messages, and `input_kind`, "logits" or "probs", what `preds` will be. Samples
+        whose target is `ignore_index` are left out.
         """
         check_choice(name, "input", input_kind, ("logits", "probs"))
         self.name = name
@@ -94,7 +95,7 @@ class BatchReader:
         samples are dropped, and results have no gradient. Raises ShapeError or DtypeError if arguments do not fit
         together.
         """
-        self._check_batch(preds, target, confidence)
+        self._check_batch(preds, target, confidence)  # raises
         has_class_axis = preds.is_floating_point()
         if has_class_axis:
             rows = preds.detach().movedim(1, -1).flatten(0, -2)  # (samples, classes)
@@ -127,7 +128,7 @@ class BatchReader:
             return target.new_zeros(0, dtype=loss_dtype), target.new_zeros(0, dtype=torch.float64)
         if confidence is not None and confidence.device.type == "cpu" and not confidence.isfinite().all():
             raise InputError(f"{self.name}: `confidence` must be finite, got NaN or an infinity.")
-        if not preds.is_floating_point():
+        if not preds.is_floating_point():  # class numbers, for a 0/1 loss
             return (preds != target).to(torch.uint8), _as_stored_dtype(confidence)
         try:
             loss = self.loss(labels=target, **{self.input_kind: preds})
@@ -280,7 +281,7 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
         """
         super().__init__(**kwargs)
         name = type(self).__name__
-        self.metric = by_name(metric, name)
+        self.metric = by_name(metric, name)  # raises InputError for an unknown name or option
         self.reader = BatchReader(name, loss=loss, score=score, input_kind=input, ignore_index=ignore_index)
         self.thresholds = thresholds
         self._check_loss()  # raises InputError if the loss does not suit the metric
@@ -640,6 +641,7 @@ class _FixedMetric(SelectiveMetric):
             value = vars(self).get(option.name, option.default)
             if option.is_required or value != option.default:
                 changed_options[option.name] = value
+        # raises InputError for an option out of range
         metric = definition.with_checked_options(type(self).__name__, changed_options)
         super().__init__(metric, **kwargs)
 

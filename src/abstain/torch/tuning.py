@@ -211,8 +211,9 @@ def fine_tune(
 def check_read_many_times(name: str, argument: str, batches: Iterable[Any]) -> None:
     """Raise InputError for what is no iterable, and for a plain iterator, which is empty when it is read again.
 
-    Iterators of other modules are let through, since some of them start anew each time. `name` is the function or
-    callback and `argument` its parameter, for the message.
+    Plain iterators are those of Python, itertools and torch's DataLoader. Iterators of other modules are let through,
+    since some of them start anew each time. `name` is the function or callback and `argument` its parameter, for the
+    message.
     """
     if not (hasattr(batches, "__iter__") or hasattr(batches, "__getitem__")):
         raise InputError(
@@ -232,8 +233,9 @@ def check_held_out_apart(name: str, train: Any, held_out: Any) -> None:
     `name` is the function or callback in the message.
     """
     shares_samples = train is held_out
-    train_source = _source_of(train)
-    held_out_source = _source_of(held_out)
+    # (dataset, indices of the samples that are read), where None for the indices means all; None if not known
+    train_source = _dataset_and_indices(train)
+    held_out_source = _dataset_and_indices(held_out)
     if train_source is not None and held_out_source is not None:
         train_data, train_indices = train_source
         held_out_data, held_out_indices = held_out_source
@@ -250,8 +252,8 @@ def check_held_out_apart(name: str, train: Any, held_out: Any) -> None:
         )
 
 
-def _source_of(batches: Any) -> tuple[Dataset[Any], set[int] | None] | None:
-    """Return the dataset that a DataLoader reads, and the indices of the samples (None: all of them).
+def _dataset_and_indices(batches: Any) -> tuple[Dataset[Any], set[int] | None] | None:
+    """Return the dataset that a DataLoader reads, and the indices of the samples that it reads (None: all of them).
 
     A `Subset` is traced back to the dataset that it is a part of. Returns None if it is not known which samples are
     read: for other iterables than DataLoaders, and for samplers other than those of torch that read everything.
@@ -341,13 +343,15 @@ class Averaging:
     ) -> None:
         """Check the options, copy and evaluate the original weights, and put the network into training mode.
 
-        `level` is the confidence level of the test at the end, by which the averaged weights are kept or not. With a
-        `state` the original weights and their evaluation are those of the state. Raises InputError for `epochs`,
-        `looks` or `level` out of range, and for held-out samples that change or that have too few errors.
+        `name` is the function or callback in messages. `epochs` is how many will be trained, and `looks` after how many
+        of them the averaged weights are evaluated on `held_out`. `level` is the confidence level of the test at the
+        end, by which the averaged weights are kept or not. With a `state`, that of a run which is resumed, the original
+        weights and their evaluation are those of the state. Raises InputError for `epochs`, `looks` or `level` out of
+        range, and for held-out samples that change or that have too few errors.
         """
         epochs = check_count(name, "epochs", epochs)
         looks = check_count(name, "looks", looks)
-        check_read_many_times(name, "held_out", held_out)
+        check_read_many_times(name, "held_out", held_out)  # raises for an iterator that can be read only once
         self.name = name
         self.level = check_fraction(name, "level", level, open_high=True)
         self.network = network
@@ -359,6 +363,7 @@ class Averaging:
         self.best: _Evaluation | None = None  # the one with the lowest AURC
         # the mean of the weights after each epoch so far; `after_epoch` adds to it
         self.averaged = AveragedModel(network)
+        # training or evaluation, for `restore_start`
         self.original_modes = [(module, module.training) for module in network.modules()]
         if state is None:
             self.original_weights = deepcopy(network.state_dict())
@@ -367,9 +372,11 @@ class Averaging:
             self.label_digest = original.label_digest  # equal for equal labels in equal order
             self._check_enough_errors()
         else:
+            # sets the attributes of the other branch, and those above that change while epochs are trained
             self._load_state(state)
-        # read once more now, so that shuffled samples are found before training and not after some epochs of it
-        # a DataLoader draws from the global generator each time it is read; its state is restored here
+        # Read once more now, so that shuffled samples are found before training and not after some epochs of it. A
+        # DataLoader draws from the global generator each time it is read. The state of the generator is restored after
+        # this reading, but not by `_evaluate`.
         with torch.random.fork_rng(devices=[]):
             self._check_labels(_digest_of_labels(held_out))
         network.train()  # a finished network is usually in evaluation mode, and trainers may leave it there
@@ -440,6 +447,7 @@ class Averaging:
         # labels are not used: a trainer's own batches may have other parts behind the inputs
         train_batches = _read_batches(self.name, "train", train, self.network, needs_labels=False)
         wrapped_batches = ({"batch": batch} for batch in train_batches)
+        # torch's `update_bn` calls the network with each of these mappings, which the wrapper takes apart again
         update_bn(wrapped_batches, _TakesWrappedBatch(self.averaged))
         result = _evaluate(self.name, self.averaged, self.held_out)
         self._check_labels(result.label_digest)  # raises if they are not those of the first evaluation
@@ -641,17 +649,17 @@ def _evaluate(name: str, network: nn.Module, held_out: Iterable[Any]) -> _HeldOu
     The mode of each module is restored afterwards. Raises InputError if there are no samples; `name` is the function or
     callback in the message.
     """
-    modes = [(module, module.training) for module in network.modules()]
+    modes = [(module, module.training) for module in network.modules()]  # restored at the end
     # keeps the 0/1 loss and the confidence of every sample
     metric = AURC(ignore_index=-100).to(_device_of(network))
     digest = hashlib.sha256()
     try:
         network.eval()
         for batch in _read_batches(name, "held_out", held_out, network, needs_labels=True):
-            logits, labels = _predict(network, batch)
+            logits, labels = _predict(network, batch)  # (N, C, ...) and (N, ...)
             try:
                 metric.update(logits, labels)
-            except InputError:
+            except InputError:  # such as NaN among the logits: were the inputs NaN already?
                 _check_inputs_finite(name, "held_out", batch)
                 raise
             digest.update(labels.cpu().contiguous().numpy())
