@@ -319,3 +319,15 @@ def test_repeated_questions_are_counted_as_rows(tmp_path):
     assert any(note.startswith("1 of 10 rows (10.0%) has no answer") for note in read_log(path).notes)
     path.write_text("\n".join(["label,prediction", *(row.partition(",")[2] for row in rows)]))
     assert any(note.startswith("1 of 10 questions (10.0%) has no answer") for note in read_log(path).notes)
+
+
+def test_texts_of_rows_that_are_not_read_refuse_nothing(tmp_path):
+    """`only` leaves out the rows of task b: neither their grade P nor their confidence in words counts."""
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "task,question_id,prediction,correct,confidence\n"
+        "a,1,x,C,0.9\na,2,y,I,0.4\na,3,z,C,0.7\nb,4,x,P,high\nb,5,y,I,0.4\n"
+    )
+    log = read_log(path, rules=Rules(only={"task": "a"}, grades={"C": "right", "I": "wrong"}))
+    assert log.loss.tolist() == [0, 1, 0]
+    assert log.signals["confidence"].tolist() == [0.9, 0.4, 0.7]

@@ -40,6 +40,13 @@ def test_structured_npy(tmp_path):
     assert (read.loss.tolist(), read.confidence.tolist()) == ([0, 1], [0.5, 0.25])
 
 
+def test_a_field_with_a_shape_of_its_own_is_a_matrix(tmp_path):
+    np.save(tmp_path / "t.npy", np.zeros(3, dtype=[("probs", "f8", (2,)), ("labels", "i4")]))
+    columns = open_source(tmp_path / "t.npy").columns
+    assert columns["probs"].shape == columns["probs"].load().shape == (3, 2)
+    assert columns["labels"].shape == (3,)
+
+
 def test_fortran_order_and_big_endian(tmp_path):
     z = np.asfortranarray(np.arange(12.0).reshape(4, 3).astype(">f8"))
     np.savez(tmp_path / "a.npz", logits=z, labels=np.zeros(4, int))

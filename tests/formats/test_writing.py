@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from abstain.errors import DataError
 from abstain.formats import WRITABLE, read_predictions, replacing, write_predictions
 from abstain.formats.alignment import align_models
 
@@ -19,6 +20,16 @@ def test_round_trip_of_class_scores(tmp_path, ending):
     np.testing.assert_array_equal(read.logits, logits)
     np.testing.assert_array_equal(read.labels, labels)
     assert read.classes == ("a", "b", "c d")
+
+
+@pytest.mark.parametrize("label", [-1, 2])
+def test_a_label_that_is_no_class_has_no_name(tmp_path, label):
+    """-1 was once written as the last class."""
+    np.savez(tmp_path / "in.npz", logits=5 * np.eye(2), labels=[0, label], classes=np.array(["cat", "dog"]))
+    read = read_predictions(tmp_path / "in.npz")
+    with pytest.raises(DataError, match=f"from 0 to 1, got {label} in row 2"):
+        write_predictions(read, tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
 
 
 @pytest.mark.parametrize("ending", [e for e in WRITABLE if e != ".safetensors"])

@@ -43,8 +43,9 @@ def comparison_arguments(models: Sequence[Predictions], *, paired: bool = True) 
     DataError where only some of `paired` models have weights.
     """
     arguments: dict[str, Any] = {}
+    # by argument: a function of the number of rows that makes ones, a cluster per row, or a mask without abstentions
     for argument, make_default_column in _MAKE_DEFAULT_COLUMN.items():
-        # the models' attributes have the names of the arguments
+        # `Predictions` has attributes of the same names; None where the file has no such column
         column_of_model = {model.name: getattr(model, argument) for model in models}
         owners = [name for name, column in column_of_model.items() if column is not None]
         if not owners:
@@ -52,9 +53,8 @@ def comparison_arguments(models: Sequence[Predictions], *, paired: bool = True) 
         for model in models:
             if column_of_model[model.name] is not None:
                 continue
-            if (
-                paired and argument == "sample_weight"
-            ):  # weights of one would contradict those of the same samples
+            # Weights of one would contradict the weights that another model gives to the same samples.
+            if paired and argument == "sample_weight":
                 raise missing_weights_error(owners[0], model.name)
             if paired and argument == "clusters":  # the same samples are in the same clusters
                 column_of_model[model.name] = column_of_model[owners[0]]
@@ -88,9 +88,9 @@ class OtherSamplesError(DataError):
 def align_models(models: Sequence[Predictions]) -> list[Predictions]:
     """Return the models with the same samples in the same order: matched by id, or by position where no file has ids.
 
-    Models with ids are put in the order of the first model, with a warning where that moves rows, and one where an id
-    has another label in another model. Models without ids keep their order; a warning says so where no column of
-    labels, groups or clusters confirms that rows correspond.
+    The models come in the order given. Where they have ids, rows are put in the order of the first model's rows, with a
+    warning where that moves rows, and one where an id has another label in another model. Without ids rows stay where
+    they are; a warning says so where no column of labels, groups or clusters confirms that rows correspond.
 
     DataError where only some models have ids, or where an id is repeated, empty or missing in one of the files.
     OtherSamplesError (a DataError) where they have no id in common or, without ids, differ in length, labels, groups
@@ -98,7 +98,7 @@ def align_models(models: Sequence[Predictions]) -> list[Predictions]:
     """
     if len(models) < 2:
         return list(models)
-    ids_of_models = [sample_ids(model) for model in models]
+    ids_of_models = [sample_ids(model) for model in models]  # None for a model without ids
     without_ids = [model for model, ids in zip(models, ids_of_models) if ids is None]
     if not without_ids:
         return _match_by_id(models, [ids for ids in ids_of_models if ids is not None])
@@ -127,12 +127,13 @@ def _match_by_id(models: Sequence[Predictions], ids_of_models: Sequence[list[str
             reason = f"they have no id in common (such as {display_name(ids[0])!r})"
             raise _other_samples_error(first_model, model, reason)
         _check_same_id_set(first_model, row_of_id, model, ids)
-        # the rows of this model, in the order that their ids have in the first
+        # After this check both models have the same set of ids, each id once.
+        # order[i]: the row of this model that has the id of row i of the first model
         order = np.argsort([row_of_id[sample_id] for sample_id in ids])
         moves_rows = (np.diff(order) < 0).any()
         if moves_rows:
             message = f"{display_name(model.name)} was put in the order of {display_name(first_model.name)} by its ids."
-            warnings.warn(message, AbstainWarning, stacklevel=3)
+            warnings.warn(message, AbstainWarning, stacklevel=3)  # points to the caller of `align_models`
         reordered_model = model.rows(order)
         matched.append(reordered_model)
         problem = _find_other_labels(first_model, reordered_model, ids_of_models[0])
@@ -147,7 +148,8 @@ def _find_other_labels(first: Predictions, second: Predictions, ids: Sequence[st
     The models hold the same samples in the same order, and `ids` are those of the samples. Labels of which one model
     has numbers and the other words are not compared.
     """
-    for attribute in ("labels", "label_words"):  # numbers, and words
+    # A model has its labels as class numbers (`labels`) or as texts (`label_words`); the other attribute may be None.
+    for attribute in ("labels", "label_words"):
         columns = [getattr(model, attribute) for model in (first, second)]
         if any(column is None for column in columns):
             continue
@@ -157,6 +159,7 @@ def _find_other_labels(first: Predictions, second: Predictions, ids: Sequence[st
         have_both_labels = has_value(columns[0]) & has_value(columns[1])  # a mask of rows
         rows = np.flatnonzero((first_labels != second_labels) & have_both_labels)
         if len(rows):
+            # the first difference is the example in the sentence
             labels = [display_name(values[rows[0]]) for values in (first_labels, second_labels)]
             return (
                 f"{display_name(first.name)} and {display_name(second.name)} have different labels for "
@@ -195,9 +198,10 @@ def _match_by_position(models: Sequence[Predictions]) -> list[Predictions]:
     """
     first_model = models[0]
     for model in models[1:]:
-        if model.n != first_model.n:
+        if model.n != first_model.n:  # `n` is the number of rows
             reason = f"they have {first_model.n:,} and {model.n:,} rows and no ids"
             raise _other_samples_error(first_model, model, reason)
+    # the name of a column that all models have and that is equal in all; None where there is none
     confirming_column = check_shared_columns_equal(models)
     if confirming_column is None:
         message = (
@@ -217,14 +221,8 @@ def check_shared_columns_equal(models: Sequence[Predictions]) -> str | None:
     must have the same number of rows.
     """
     confirming_column = None
-    # labels are numbers, label_words are text
-    for attribute in (
-        "labels",
-        "label_words",
-        "groups",
-        "clusters",
-        "unanswerable",
-    ):
+    # A model has its labels as class numbers (`labels`) or as texts (`label_words`); an attribute may be None.
+    for attribute in ("labels", "label_words", "groups", "clusters", "unanswerable"):
         title = "labels" if attribute == "label_words" else attribute
         models_with_column = [model for model in models if getattr(model, attribute) is not None]
         columns = [as_array(getattr(model, attribute)) for model in models_with_column]
@@ -253,12 +251,12 @@ def sample_ids(model: Predictions) -> list[str] | None:
     """
     if model.ids is None:
         return None
-    ids = model.ids.as_texts().tolist()
+    ids = model.ids.as_texts().tolist()  # `model.ids` is a column that is read from the file only here
     if len(ids) != model.n:
         raise file_error(
             model.path, f"the ids must have {model.n:,} rows like the other columns, got {len(ids):,}."
         )
-    for row, sample_id in enumerate(ids, 1):
+    for row, sample_id in enumerate(ids, start=1):  # messages count rows from 1
         if sample_id in ("", "nan"):  # a missing number becomes the text "nan"
             raise file_error(
                 model.path, f"row {row:,} has no id, so rows cannot be matched by id. Fill it in."
@@ -294,9 +292,10 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
     DataError
         Only one table has ids, ids differ, or one table is longer.
     """
-    first_files = find_files("compare", first_path)
+    first_files = find_files("compare", first_path)  # "compare" is the command that its messages name
     second_files = find_files("compare", second_path)
-    # the name of the column of ids or, where there is none, of questions; None without either
+    # The name of the column of ids or, where there is none, of questions; None without either. One table may have ids
+    # and the other questions: only the values count.
     first_column = _find_id_column(read_column_names(first_files[0]).find_roles(stated))
     second_column = _find_id_column(read_column_names(second_files[0]).find_roles(stated))
     if first_column is None and second_column is None:
@@ -306,19 +305,21 @@ def check_same_ids(first_path: str | Path, second_path: str | Path, stated: Mapp
         raise file_error(
             lacking_path, "has no ids, but the other table has. Name the column with -c ids=NAME."
         )
-    row_count = 0
+    row_count = 0  # rows of both tables that were compared and agree
     batches = _pair_batches(
         read_text_batches(first_files, first_column), read_text_batches(second_files, second_column)
     )
     for first_ids, second_ids in batches:
-        if len(first_ids) != len(second_ids):  # only of the last pair, where one table is longer
+        # Only in the last pair, where one table is longer; then all rows of the shorter table are in `row_count`.
+        if len(first_ids) != len(second_ids):
             raise DataError(
                 f"{display_name(first_path)} and {display_name(second_path)} must have the same number of rows: one "
                 f"ends at row {row_count:,}."
             )
+        # The first difference. Rows are matched by id only in memory, which is what `abstain compare` does by default.
         difference = next(_differing_rows(first_ids, second_ids, row_count), None)
         if difference is not None:
-            row, first_id, second_id = difference
+            row, first_id, second_id = difference  # rows are counted from 1
             raise DataError(
                 f"row {row:,} has id {display_name(first_id)!r} in {display_name(first_path)} and "
                 f"{display_name(second_id)!r} in {display_name(second_path)}: an engine pairs rows by position. "
@@ -339,7 +340,7 @@ def check_same_weights(first_path: str | Path, second_path: str | Path, column: 
     second_files = find_files("compare", second_path)
     if column not in read_column_names(second_files[0]).columns:
         return
-    row_count = 0
+    row_count = 0  # rows that were compared before the current batch
     batches = _pair_batches(read_text_batches(first_files, column), read_text_batches(second_files, column))
     for first_weights, second_weights in batches:
         for row, first, second in _differing_rows(first_weights, second_weights, row_count):
@@ -358,11 +359,12 @@ def _differing_rows(
 ) -> Iterator[tuple[int, str, str]]:
     """Yield the number of each row in which two lists of texts differ, counted from 1, with both texts.
 
-    `rows_before` is the number of rows before these. Equal lists, the usual case, are compared as a whole.
+    `rows_before` is the number of rows of the table before these. Equal lists, the usual case, are compared as a whole.
+    The lists have one length.
     """
     if first_texts == second_texts:
         return
-    for row, (first, second) in enumerate(zip(first_texts, second_texts), rows_before + 1):
+    for row, (first, second) in enumerate(zip(first_texts, second_texts), start=rows_before + 1):
         if first != second:
             yield row, first, second
 
@@ -382,6 +384,7 @@ def _pair_batches(
     first_texts: list[str] = []  # texts that are read and not yielded yet
     second_texts: list[str] = []
     while True:
+        # Read the next batch where all texts were yielded; batches are never empty, so [] is the end of a table.
         first_texts = first_texts or next(first_batches, [])
         second_texts = second_texts or next(second_batches, [])
         size = min(len(first_texts), len(second_texts))

@@ -71,7 +71,7 @@ def keep_stated_verdict(
     `roles` maps each role ("labels", "confidence", ...) to its columns, `stated_roles` are the roles whose columns the
     user named. DataError, which names the file of `source`, where the user named several of the three.
     """
-    stated_verdicts = [role for role in _VERDICT_ROLES if role in stated_roles]
+    stated_verdicts = [role for role in _VERDICT_ROLES if role in stated_roles]  # of correct, error and loss
     if len(stated_verdicts) > 1:
         raise file_error(
             source.path,
@@ -87,8 +87,9 @@ def keep_stated_verdict(
 def columns_of_repeats(source: OpenedTable, roles: Mapping[str, RoleColumns]) -> list[str]:
     """Return the names of columns whose values may repeat because rows belong together: `question`, ids, `task_id`.
 
-    Empty for the log of a harness, which says itself what its questions are, and where `roles` has columns of clusters
-    or questions. Columns with another role are left out. Only the names of columns in the opened file are looked at.
+    Empty for the log of an evaluation harness, which says itself what its questions are, and where `roles` (role -> its
+    columns) has columns of clusters or questions. Columns with another role are left out. Only the names of columns in
+    the opened file are looked at. The order is the order in which the caller tries them.
     """
     if source.is_harness_log or "clusters" in roles or "question" in roles:
         return []
@@ -182,9 +183,11 @@ def _replace_ids_of_several_texts(
     """Return the roles with a column `question` in place of ids that stand for several of its texts, with a warning.
 
     Such ids were numbered anew in every part of the file. `count_pairs` counts the different combinations of values of
-    columns in the rows that are read. The roles stay as they are where each id has one text.
+    columns in the rows that are read. The roles stay as they are where each id has one text. `roles` maps each role to
+    its columns and must have "question", the ids of questions; it is not changed.
     """
     used_names = {name for columns in roles.values() for name in columns.names}
+    # a column that is called `question` and holds the text of the question; "" for none
     text_name = next((name for name in source.columns if normalise_name(name) == "question"), "")
     if not text_name or text_name in used_names or len(source.columns[text_name].shape) != 1:
         return dict(roles)
@@ -192,7 +195,7 @@ def _replace_ids_of_several_texts(
     if not isinstance(texts, TextValues) or not has_value(texts).all():
         return dict(roles)
     id_names = roles["question"].names
-    task_names = roles["task"].names if "task" in roles else ()
+    task_names = roles["task"].names if "task" in roles else ()  # an id may occur in several tasks
     if count_pairs(*id_names, *task_names, text_name) == count_pairs(*id_names, *task_names):
         return dict(roles)
     listed = display_name(id_names[0])
@@ -202,7 +205,7 @@ def _replace_ids_of_several_texts(
         f"-c question={listed}."
     )
     warnings.warn(message, AbstainWarning, stacklevel=5)
-    # the same column may be the ids of rows, by which files are matched
+    # The same column may also have the role "ids", by which rows of several files are matched; drop that role too.
     kept = {role: columns for role, columns in roles.items() if role != "ids" or columns.names != id_names}
     return {**kept, "question": RoleColumns((text_name,))}
 
@@ -237,7 +240,7 @@ def is_log(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) 
     one that is no column of the file ("agreement", which is computed from the answers). `roles` maps each role
     ("labels", "confidence", ...) to its columns. `source` is the opened file.
     """
-    has_changed_rules = rules != Rules()
+    has_changed_rules = rules != Rules()  # `Rules()` are the defaults
     if source.is_harness_log or has_changed_rules:
         return True
     if any(role in roles for role in ANSWER_ROLES):  # "prediction", "answered", "question", "task", "epoch"
@@ -290,9 +293,8 @@ def make_log(
         if source.is_harness_log:
             roles.pop("correct", None)
     grade_column = roles["correct"].names[0] if "correct" in roles else ""
-    if (
-        rules.grades and f"{grade_column}{LETTERS_SUFFIX}" in source.columns
-    ):  # the user says what its letters mean
+    # the user says what its letters mean
+    if rules.grades and f"{grade_column}{LETTERS_SUFFIX}" in source.columns:
         roles["correct"] = RoleColumns((f"{grade_column}{LETTERS_SUFFIX}",))
     if grade_column in source.facts.answered_column_by_correctness:
         roles.setdefault(
@@ -387,8 +389,10 @@ def _find_confidence_names(
 
     `grade_column` is the column that says how right an answer is, "" for none. Left out of those of the log are the
     confidences of another answer than the one it judges, columns that say right or wrong, and the right and the given
-    answers. Empty for a plain table in which the user named none.
+    answers. Empty for a plain table in which the user named none. `roles` maps each role to its columns; `source.facts`
+    is what the log of a harness says of its columns (empty for a plain table).
     """
+    # What the user typed as * (all confidences of the log) is treated like no choice, below.
     if "confidence" in roles and not _are_all_confidences_of_log(source, roles["confidence"].names):
         return roles["confidence"].names
     excluded = set(source.facts.excluded_confidences_by_correctness.get(grade_column, ()))
@@ -450,12 +454,12 @@ def load_unjudged(
         confidences[name] = answers.convert_confidence(
             name, column, min_rows_to_judge=MIN_ROWS_TO_JUDGE_SCALE
         )
-    confidence = confidences[first_name]
+    confidence = confidences[first_name]  # the one by which the rule accepts
     answers.check_lengths(len(confidence), {**values, **confidences})
     has_confidence = np.isfinite(confidence)
     counts_without_confidence = rules.missing == "last" or allow_several
     is_candidate = np.ones(len(confidence), bool) if counts_without_confidence else has_confidence
-    answered = answers.find_answered(is_candidate)  # the candidates with an answer
+    answered = answers.find_answered(is_candidate)  # the candidates with an answer, a mask of rows
     lowest = np.finfo(np.float64).min  # only a rule that accepts everything accepts it
     return {
         "confidence": np.where(answered & has_confidence, confidence, lowest),
@@ -484,17 +488,18 @@ def select_rows(source: OpenedTable, rules: Rules) -> SelectedRows:
     opened file. The result holds the mask of rows (None for all) and, for a summary, each column's value in words.
     """
     value_of_column = dict(rules.only)  # the value that a row must have to be read
-    descriptions = {}  # column -> its value in words, where that is more than the value
+    descriptions = {}  # column -> its value in words for a summary, where that is more than the value
     selected = None  # a mask of rows; None for all rows
     filter_column = source.facts.variant_column  # "" where each answer is read in one way
     if filter_column:
         filters = as_texts(source.columns[filter_column].load())
         chosen_filters = {value_of_column.get(filter_column, "")}
+        # Rows of a stated filter are selected in the loop below.
         if filter_column not in value_of_column:
             first_filters = _first_filter_of_task(source, filters)  # of the task of each row
             selected = filters == first_filters
             chosen_filters = set(first_filters.tolist())
-        names = dict.fromkeys(filters.tolist())
+        names = dict.fromkeys(filters.tolist())  # without repeats, in the order of the file
         descriptions[filter_column] = ", ".join(
             display_name(name) for name in names if name in chosen_filters
         )
@@ -533,14 +538,20 @@ def _first_filter_of_task(source: OpenedTable, filters: np.ndarray) -> np.ndarra
 
 
 def take_rows(source: OpenedTable, columns: Mapping[str, Values], selected: np.ndarray) -> dict[str, Values]:
-    """Return the rows of a mask of each column; DataError where a column has another length than the mask."""
+    """Return the rows of a mask of each column; DataError where a column has another length than the mask.
+
+    Texts that only other rows hold are dropped: checks of words must not fail for rows that are not read.
+    """
+    rows_of_column: dict[str, Values] = {}
     for name, values in columns.items():
         if len(values) != len(selected):
             raise file_error(
                 source.path,
                 f"`{display_name(name)}` must have {len(selected):,} rows like the other columns, got {len(values):,}.",
             )
-    return {name: values[selected] for name, values in columns.items()}
+        rows = values[selected]
+        rows_of_column[name] = rows.without_unused_texts() if isinstance(rows, TextValues) else rows
+    return rows_of_column
 
 
 def _load_right_answers(right_answers: OpenedTable, values: Mapping[str, Values]) -> Values:
@@ -554,6 +565,7 @@ def _load_right_answers(right_answers: OpenedTable, values: Mapping[str, Values]
     """
     question_column = next((name for name in _QUESTION_COLUMNS if name in right_answers.columns), None)
     label_columns = right_answers.find_roles(stated={}).get("labels")
+    # no name says it: all columns besides the questions, of which there must be one
     if label_columns is None:
         label_columns = RoleColumns(tuple(name for name in right_answers.columns if name != question_column))
     if len(label_columns.names) != 1:
@@ -566,6 +578,7 @@ def _load_right_answers(right_answers: OpenedTable, values: Mapping[str, Values]
         if isinstance(labels, np.ndarray) and isinstance(values.get("prediction"), np.ndarray):
             return labels  # both are numbers, and are compared as such
         return TextValues.of(texts)
+    # the questions of the second file, in the order of `texts`
     answered_questions = as_texts(right_answers.load("question", RoleColumns((question_column,)))).tolist()
     answer_of_question: dict[str, str] = {}
     for question, answer in zip(answered_questions, texts):
@@ -701,7 +714,9 @@ class LoadedAnswers(LoadedColumns):
         """Return a sentence on verdicts of objects inside records without one, such as the tests of a suite of tests.
 
         Fields of objects inside a record are columns whose names end with that of the verdict: `tests.a.success` beside
-        `success`. `loss` is NaN in rows without a verdict. No sentence for the log of a harness.
+        `success`. `loss` is NaN in rows without a verdict. No sentence for the log of a harness. `self.roles` maps each
+        role to its columns ("correct": the verdict), `self.source` is the opened file. The result holds one sentence or
+        none.
         """
         is_unscored = np.isnan(loss)
         if self.source.is_harness_log or "correct" not in self.roles or not is_unscored.any():
@@ -712,6 +727,7 @@ class LoadedAnswers(LoadedColumns):
         for name in inner_columns:
             with suppress(AbstainError):  # objects, or a mixture of texts and numbers
                 is_present = has_value(self.source.columns[name].load())
+                # A column of another length, as after a selection of rows, does not count.
                 result_count += int(is_present.sum()) if len(is_present) == len(is_unscored) else 0
         if not result_count:
             return []
@@ -734,7 +750,7 @@ class LoadedAnswers(LoadedColumns):
         if isinstance(columns["epoch"], TextValues):
             columns["epoch"] = columns["epoch"].code_of_row  # a number for each distinct word
         if columns["clusters"] is not None:
-            self.refuse_missing_clusters()
+            self.refuse_missing_clusters()  # raises DataError
         if isinstance(columns["clusters"], TextValues):
             columns["clusters"] = columns["clusters"].texts()
         for name in ("sample_weight", "cost"):
@@ -742,6 +758,7 @@ class LoadedAnswers(LoadedColumns):
             columns[name] = self.require_numbers(name).reshape(-1) if is_present else None
         columns["unanswerable"] = self.find_unanswerable()  # a mask, or None
         task = columns["task"]
+        # `columns` is a new dictionary: `self.values_by_role` keeps its groups.
         if task is not None and columns["groups"] is None and _count_distinct(task) > 1:
             columns["groups"] = task
         return columns
@@ -767,7 +784,7 @@ class LoadedAnswers(LoadedColumns):
         UncertainError where nothing says right or wrong, DataError where values are invalid or contradict each other.
         """
         if self.rules.grades:
-            return NamedLosses(self.grade_by_words(), name="zero_one")
+            return NamedLosses(self.grade_by_words(), name="zero_one")  # 0 right, 1 wrong
         correct = self.values_by_role.get("correct")  # the loaded column of this role
         is_log = self.source.is_harness_log  # written by an evaluation harness
         if is_log and correct is None and "labels" not in self.values_by_role:
@@ -775,7 +792,7 @@ class LoadedAnswers(LoadedColumns):
         if is_log and isinstance(correct, np.ndarray):
             # The score of a harness counts even where it contradicts labels and predictions.
             self.refuse_empty_correctness(correct)
-            return self.read_correctness()
+            return self.read_correctness()  # from the column of correctness alone
         return self.find_losses()  # raises DataError where columns contradict each other
 
     def refuse_empty_correctness(self, correct: np.ndarray) -> None:
@@ -801,11 +818,12 @@ class LoadedAnswers(LoadedColumns):
         column, or where it holds a word that `rules.grades` lack.
         """
         words, meanings = self.require_grades()
-        for word, meaning in zip(words.distinct_texts, meanings):
-            if word and not meaning:
+        for word, meaning in zip(words.distinct_texts, meanings):  # meanings are "right", ..., "" for unknown
+            if word and not meaning:  # an empty cell needs no meaning
                 raise self.error(
                     f"--grades does not say what {display_name(word)!r} means. Say right, wrong or unanswered."
                 )
+        # `LOSS_OF_GRADE`: "right" 0, "wrong" 1, "unanswered" NaN
         loss_of_word = [LOSS_OF_GRADE.get(meaning, np.nan) for meaning in meanings]
         return np.array(loss_of_word)[words.code_of_row]
 
@@ -817,13 +835,15 @@ class LoadedAnswers(LoadedColumns):
     def require_grades(self) -> tuple[TextValues, list[str]]:
         """Return the column of correctness as words, and what each distinct word means by `rules.grades` ("" unknown).
 
-        A number is written without needless decimals, so that 2, 2.0 and the grade "2.0" are one; an empty cell is an
-        empty text. `values_by_role` maps roles ("labels", ...) to loaded columns.
+        The meanings are "right", "wrong" and "unanswered", the values of `rules.grades`; DataError where the file has
+        no column of correctness. In a column of numbers, a number is written without needless decimals, so that 2, 2.0
+        and the user's grade "2.0" are one; NaN is an empty text. In a column of texts, a cell must be written as the
+        grade is. `values_by_role` maps roles ("labels", ...) to loaded columns.
         """
         column = self.values_by_role.get("correct")
         if column is None:
             raise self.error("--grades needs a column of grades. Name it with -c correct=NAME.")
-        grades = dict(self.rules.grades)
+        grades = dict(self.rules.grades)  # word or number as the user wrote it -> meaning
         if isinstance(column, TextValues):
             words = column
         else:  # grades that are numbers: 1 for right, 2 for wrong; NaN is an empty cell
@@ -831,6 +851,7 @@ class LoadedAnswers(LoadedColumns):
             words = TextValues.of("" if text == "nan" else text for text in texts)
             for word, meaning in self.rules.grades.items():
                 if is_number(word):
+                    # of a float, `text_or_none` is always a text: "2" of 2.0
                     grades[str(text_or_none(float(word)))] = meaning
         return words, [grades.get(word, "") for word in words.distinct_texts]
 
@@ -840,6 +861,7 @@ class LoadedAnswers(LoadedColumns):
         A row has no answer where its prediction is empty or one of `rules.refusals` (texts such as "I don't know"), the
         column `answered` says no, or the column `abstained` says yes; columns that the file lacks do not count
         (`values_by_role` holds the loaded columns). DataError where there are refusals and no predictions.
+        `is_candidate` is a mask of rows and is not changed.
         """
         answered = is_candidate
         if self.rules.refusals:
@@ -883,11 +905,12 @@ class LoadedAnswers(LoadedColumns):
             return []
         # Answers that are options or classes repeat; of free text, most differ from each other.
         differ_mostly = 2 * len(prediction.distinct_texts) > len(prediction)
-        if not differ_mostly or len(prediction) < _MIN_ROWS_OF_FREE_TEXT:
+        if not differ_mostly or len(prediction) < _MIN_ROWS_OF_FREE_TEXT:  # 20
             return []
         is_compared = ~np.isnan(loss) & has_value(prediction)
+        # without any comparison there is nothing to warn of, so that the share counts as 1
         right_share = 1 - float(loss[is_compared].mean()) if is_compared.any() else 1.0
-        if right_share >= _MAX_SHARE_OF_EQUAL_TEXT:
+        if right_share >= _MAX_SHARE_OF_EQUAL_TEXT:  # 5%
             return []
         names = [
             f"`{display_name(self.roles[role])}`" for role in ("prediction", "labels") if role in self.roles
@@ -912,9 +935,10 @@ class LoadedAnswers(LoadedColumns):
         if values is None:
             return self.compute_agreement()
         if isinstance(values, TextValues):
-            texts = [text for text in values.distinct_texts if text]
+            texts = [text for text in values.distinct_texts if text]  # each different text once
             if not texts:  # all cells are empty
                 return np.full(len(values), np.nan)
+            # numbers, with NaN for marks such as N/A; None where another text is among them
             numbers_or_none = numbers_with_missing_marks_or_none(values, self.source.format)
             if numbers_or_none is None:
                 # Where all texts are numbers, quotes made them text, and any of them is an example.
@@ -926,7 +950,7 @@ class LoadedAnswers(LoadedColumns):
                 )
             values = numbers_or_none
         numbers = np.asarray(values, np.float64).reshape(-1)
-        scale_name = self.rules.scale.get(name, self.rules.scale.get(""))
+        scale_name = self.rules.scale.get(name, self.rules.scale.get(""))  # of this confidence, or of all
         if scale_name is None:
             return numbers
         scale = SCALES[scale_name]  # from 0 to `scale.highest`
@@ -940,6 +964,7 @@ class LoadedAnswers(LoadedColumns):
                 f"column as it is."
             )
         if scale_name == "percent":
+            # a sentence where the numbers seem to be fractions; otherwise ""
             problem = find_fractions(name, numbers[~is_outside], min_rows_to_judge=min_rows_to_judge)
             if problem:
                 raise self.error(f"{problem} State --scale fraction.")
@@ -968,7 +993,7 @@ class LoadedAnswers(LoadedColumns):
         says of its columns (nothing for a plain table).
         """
         facts = self.source.facts
-        column_of_role = {}
+        column_of_role = {}  # role -> words for people
         for role, columns in self.roles.items():
             name = str(columns)  # the names of the columns with commas; often there is one
             column_of_role[role] = (
@@ -991,6 +1016,7 @@ class LoadedAnswers(LoadedColumns):
             answered = "wherever the prediction is not empty"
         else:
             answered = "every row"
+        # Defaults for roles that no column has; others keep what is said above.
         column_of_role.setdefault("answered", answered)
         column_of_role.setdefault("question", "every row counts as another one")
         column_of_role.setdefault("epoch", "none")
@@ -1001,12 +1027,13 @@ class LoadedAnswers(LoadedColumns):
 def find_refusals(values: Values, refusals: Sequence[str]) -> np.ndarray:
     """Return for each row whether its text is one of `refusals`, in which * stands for any text.
 
-    Case, blanks and the marks . ! " ' at the ends do not count.
+    Case, blanks and the marks . ! " ' at the ends do not count. `refusals` holds at least one text.
 
     >>> find_refusals(TextValues.of(["IDK.", "A", "I don't  know that"]), ["idk", "I don't know*"]).tolist()
     [True, False, True]
     """
     words = values if isinstance(values, TextValues) else TextValues.of(as_texts(values).tolist())
+    # Each different text is matched once; `code_of_row` is the number of a row's text among them.
     # `_plain_text` makes lower case and removes what does not count; `re.escape` has turned * into \*
     patterns = [re.escape(_plain_text(refusal)).replace(r"\*", ".*") for refusal in refusals]
     pattern = re.compile("|".join(patterns))
@@ -1039,7 +1066,8 @@ def _explain_missing_score(source: OpenedTable) -> str:
     """Return the message for a harness's log of which no column was chosen to say which answers are right.
 
     It lists the scores that could say so, or the words of a column that grades by words, and the option to state.
-    `source` is the opened file: its columns by name, with their types.
+    `source` is the opened file: its columns by name, with their types. `source.facts` is what the log says of its
+    columns; `word_grade_columns` are those that grade answers by words whose meaning the user has to state.
     """
     facts = source.facts
     if facts.possible_correctness_columns:

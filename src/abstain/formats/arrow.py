@@ -42,7 +42,7 @@ def _import_pyarrow(path: Path, submodule: str = "") -> Any:
     try:
         import pyarrow
     except ImportError:
-        return import_optional("pyarrow", f"Reading {display_name(path.name)}", "files")
+        return import_optional("pyarrow", feature=f"Reading {display_name(path.name)}", extra="files")
     return importlib.import_module(submodule, pyarrow.__name__) if submodule else pyarrow
 
 
@@ -94,10 +94,11 @@ def unpacked_message_size(message: Any) -> int:
     data = memoryview(message.metadata)
     body = memoryview(message.body)
     root = _follow_offset(data, 0)  # position of the outermost table, whose offset is at the start
+    # position of the batch's table
     batch = _follow_offset(data, _find_field(data, root, _MESSAGE_HEADER_FIELD))
-    if message.type == "dictionary":
+    if message.type == "dictionary":  # a record batch lies inside it
         batch = _follow_offset(data, _find_field(data, batch, _DICTIONARY_DATA_FIELD))
-    # Positions of fields are 0 where a field is absent.
+    # `_find_field` returns the position of a field in `data`, and 0 where the field is absent.
     buffers_field = _find_field(data, batch, _BATCH_BUFFERS_FIELD)
     is_compressed = _find_field(data, batch, _BATCH_COMPRESSION_FIELD) != 0
     if not buffers_field or not is_compressed:
@@ -106,8 +107,9 @@ def unpacked_message_size(message: Any) -> int:
     buffer_count = int(struct.unpack_from("<I", data, vector)[0])
     total = 0
     for index in range(buffer_count):
+        # where the buffer lies in `body`, and its length; a struct of two int64 after the count of 4 bytes
         offset, length = struct.unpack_from("<qq", data, vector + 4 + _BUFFER_STRUCT_SIZE * index)
-        if length >= _STATED_LENGTH_SIZE:  # a shorter buffer is empty
+        if length >= _STATED_LENGTH_SIZE:  # 8 bytes; a shorter buffer is empty
             stated_length = int(struct.unpack_from("<q", body, offset)[0])
             total += length if stated_length < 0 else stated_length  # negative: this buffer is not compressed
     return total
@@ -129,7 +131,9 @@ def open_parquet(path: Path, limits: Limits) -> OpenedTable:
         row_count = file.metadata.num_rows
         _check_table(path, schema, row_count, limits)
 
-    bytes_of_column: dict[str, int] = {}  # the memory that each loaded column needs, for the sum of all
+    # Name -> peak memory while this column was loaded, copies included; a cautious figure, since columns are kept. A
+    # column that was refused stays in it: the caller gives the file up then.
+    bytes_of_column: dict[str, int] = {}
 
     def load(name: str) -> Values:
         """Read one column by name, after its type and size were checked; `bytes_of_column` is updated."""
@@ -142,6 +146,7 @@ def open_parquet(path: Path, limits: Limits) -> OpenedTable:
             parquet.ParquetFile(path, read_dictionary=columns_read_as_dictionary) as file,
         ):
             copy_count = _COPIES_WHILE_CONVERTING_TEXT if is_text else 1  # in memory at a time
+            # of the pages as they are stored (a dictionary and indices, or plain texts), decompressed
             bytes_of_column[name] = copy_count * _unpacked_column_size(path, file.metadata, name)
             limits.check_memory(path, bytes_of_column[name], f"column `{display_name(name)}`")
             limits.check_memory(path, sum(bytes_of_column.values()), f"its {len(bytes_of_column)} columns")
@@ -163,7 +168,8 @@ def read_number_lists(path: Path, name: str, limits: Limits) -> list[list[float]
         arrow_type = _list_fields(file.schema_arrow)[name].arrow_type
         if not _is_list(arrow_type) or not _is_number(arrow_type.value_type):
             raise file_error(path, f"rows of `{display_name(name)}` must hold numbers.")
-        # the size counts at least 8 bytes for each number, so there cannot be more numbers than this
+        # The size counts at least 8 bytes for each number, so there cannot be more numbers than this. Each becomes a
+        # Python float in a list.
         max_number_count = _unpacked_column_size(path, file.metadata, name) // 8
         limits.check_memory(
             path, _BYTES_PER_LISTED_NUMBER * max_number_count, f"column `{display_name(name)}`"
@@ -184,6 +190,7 @@ def _list_fields(schema: Any) -> dict[str, _ArrowField]:
 
     Where two have one dotted name, a column whose own name has dots counts more than a field, and of two fields the
     first in the schema. The path of a field is the name of its column and the names of the fields that lead to it.
+    Columns come in the order of the schema.
     """
     fields: dict[str, _ArrowField] = {}
     for column in schema:
@@ -195,7 +202,7 @@ def _list_fields(schema: Any) -> dict[str, _ArrowField]:
         for column in schema
         if not _is_struct(column.type)
     }
-    return fields | plain_columns
+    return fields | plain_columns  # replaces a field of the same dotted name; the order of `fields` stays
 
 
 def _flatten_field(field: _ArrowField) -> Iterator[_ArrowField]:
@@ -232,7 +239,7 @@ def _unpacked_column_size(path: Path, metadata: Any, name: str) -> int:
         row_group = metadata.row_group(group_index)
         for column_index in range(row_group.num_columns):
             chunk = row_group.column(column_index)
-            # a list column is stored as name.list.element
+            # a list column is stored as name.list.element, so that a name matches whole parts between dots
             if f"{chunk.path_in_schema}.".startswith(f"{name}."):
                 # A value may take no bytes in a page (a run of equal values), but takes 8 as a number or a pointer.
                 total += max(parquet_pages.unpacked_size(path, chunk), 8 * chunk.num_values)
@@ -249,12 +256,12 @@ def open_arrow(path: Path, limits: Limits) -> OpenedTable:
     with reporting_damage(path, "arrow"):
         with pyarrow.memory_map(str(path)) as stream:
             is_file = stream.read(len(_ARROW_FILE_MAGIC)) == _ARROW_FILE_MAGIC
-            # an IPC file is a stream of messages after a header
+            # An IPC file is a stream of messages after a header. Only headers are read here, and sizes added.
             stream.seek(_ARROW_FILE_HEADER_SIZE if is_file else 0)
             decompressed_bytes = 0
             for message in pyarrow.ipc.MessageReader.open_stream(stream):
                 decompressed_bytes += unpacked_message_size(message)
-                limits.check_memory(path, decompressed_bytes)
+                limits.check_memory(path, decompressed_bytes)  # raises DataError
         table = _open_ipc(path).read_all()
         table.validate(full=True)  # an untrusted file may hold offsets that point outside its buffers
         _check_table(path, table.schema, table.num_rows, limits)
@@ -308,7 +315,8 @@ def read_contents(path: Path, format_name: str) -> Contents:
     """
     with reporting_damage(path, format_name):  # turns exceptions into a DataError
         if format_name == "arrow":
-            row_group_sizes = None  # only parquet files have row groups
+            # only parquet files have row groups, blocks of rows that can be read alone
+            row_group_sizes = None
             schema = _open_ipc(path).schema
         else:
             with _import_pyarrow(path, ".parquet").ParquetFile(path) as file:
@@ -336,7 +344,7 @@ def read_batches(
     path : Path
     format_name : {"parquet", "arrow", "csv"}
     choose_columns : callable
-        Takes the schema and returns the names of the columns to read.
+        Takes the schema and returns the names of the columns to read, in the order that batches have them.
     max_rows : int
         Rows of a batch, at most; of parquet files only.
     row_groups : tuple of int or None
@@ -367,7 +375,9 @@ def read_batches(
             chosen_columns.validate(full=True)
             yield chosen_columns
     except Exception:
-        with reporting_damage(path, format_name):  # turns the exception into a DataError
+        # Turn the exception into a DataError; not around the `yield`s above by `with`, which would leave the context
+        # open while the caller works.
+        with reporting_damage(path, format_name):
             raise
 
 
@@ -383,7 +393,7 @@ def _read_parquet_batches(
     with parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
     names = choose_columns(schema)
-    # Text is read as a dictionary, so that repeated text costs nothing.
+    # Each different text is read once, with an index per row (a dictionary), so that repeated text costs nothing.
     text_names = [name for name in names if _is_text(schema.field(name).type)]
     # pre_buffer would hold whole row groups in memory, whatever the size of a batch
     with parquet.ParquetFile(path, pre_buffer=False, read_dictionary=text_names) as file:
@@ -413,7 +423,8 @@ def _read_csv_batches(
             convert_options=csv.ConvertOptions(column_types=type_of_column),
         )
 
-    reader = open_reader({})
+    reader = open_reader({})  # with the types that pyarrow infers
+    # columns to be read again as texts, by their names in the file, which may have blanks around them
     type_of_column = {
         field.name: pa.string()
         for field in reader.schema
@@ -485,7 +496,7 @@ def _check_column_type(path: Path, name: str, arrow_type: Any) -> None:
     file states.
     """
     if _is_list(arrow_type):
-        if not _is_number(arrow_type.value_type):
+        if not _is_number(arrow_type.value_type):  # truth values count as numbers
             raise file_error(path, f"rows of `{display_name(name)}` must hold numbers.")
     elif not (_is_text(arrow_type) or _is_number(arrow_type)):
         raise file_error(
@@ -498,7 +509,7 @@ def convert_arrow(values: Any, *, path: Path, name: str, limits: Limits) -> Valu
 
     Lists of numbers become the rows of a matrix; null is NaN in numbers and "" in text. `path` and `name`, that of the
     column, are for messages. DataError where values are neither numbers, lists of numbers of one length nor text, or
-    would need more memory than `limits` allow.
+    would need more memory than `limits` allow. `TextValues` holds each different text once, and its number in each row.
     """
     from pyarrow import types
 
@@ -508,6 +519,7 @@ def convert_arrow(values: Any, *, path: Path, name: str, limits: Limits) -> Valu
         return _convert_texts(values if types.is_dictionary(arrow_type) else values.dictionary_encode())
     if _is_list(arrow_type):
         return _convert_lists(path, name, values, limits)
+    # a number has at most 8 bytes as a numpy array
     limits.check_memory(path, len(values) * 8, f"column `{display_name(name)}`")
     return np.asarray(values.to_numpy())
 
@@ -517,7 +529,7 @@ def _convert_texts(values: Any) -> TextValues:
 
     A chunk stores its rows as indices into its dictionary of distinct texts, which are made the same for all chunks.
     """
-    joined = values.unify_dictionaries().combine_chunks()
+    joined = values.unify_dictionaries().combine_chunks()  # from here on all chunks have one dictionary
     # combine_chunks returns one array, or several chunks where one would be too large
     chunks = joined.chunks if hasattr(joined, "chunks") else [joined]
     texts = ["" if text is None else str(text) for text in chunks[0].dictionary.to_pylist()]
@@ -536,12 +548,13 @@ def _convert_lists(path: Path, name: str, values: Any, limits: Limits) -> np.nda
     """
     import pyarrow.compute as pc
 
+    # The numbers of all lists in a row. `flatten` leaves null lists out; they are refused below.
     parts = [np.asarray(chunk.flatten().to_numpy(zero_copy_only=False)) for chunk in values.chunks]
     numbers = np.concatenate(parts) if parts else np.zeros(0)
     limits.check_memory(path, numbers.nbytes, f"column `{display_name(name)}`")
     lengths = pc.list_value_length(values)
     if values.null_count or not len(values) or pc.min(lengths).as_py() != pc.max(lengths).as_py():
         raise file_error(path, f"rows of `{display_name(name)}` must have one length.")
-    if numbers.dtype.kind not in "biuf":
+    if numbers.dtype.kind not in "biuf":  # truth values, integers, floats; truth values with null are objects
         raise file_error(path, f"rows of `{display_name(name)}` must hold numbers.")
     return numbers.reshape(len(values), -1)

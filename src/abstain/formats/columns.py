@@ -83,6 +83,12 @@ class TextValues:
     def __getitem__(self, rows: np.ndarray) -> TextValues:
         return TextValues(self.code_of_row[rows], self.distinct_texts)
 
+    def without_unused_texts(self) -> TextValues:
+        """Return the column without texts that stand in no row; the others keep their order."""
+        used_codes, code_of_row = np.unique(self.code_of_row, return_inverse=True)
+        texts = tuple(self.distinct_texts[code] for code in used_codes.tolist())
+        return TextValues(code_of_row.astype(np.int64), texts)
+
     def row(self, index: int) -> str:
         """Return the text in one row."""
         return self.distinct_texts[int(self.code_of_row[index])]
@@ -347,13 +353,16 @@ class OpenedTable:
             A key of `stated` is no role, or two keys mean the same role.
         """
         stated_patterns = columns_by_role(stated)  # by the usual name of each role
+        # `facts` is what the log of an evaluation harness says of its columns; empty for a plain table
         pattern_by_role = {
             role: name for role, name in self.facts.column_of_role.items() if role not in stated_patterns
         }
         pattern_by_role |= stated_patterns
+        # `_match_columns` raises UncertainError where no column matches
         roles = {role: _match_columns(self, role, pattern) for role, pattern in pattern_by_role.items()}
         if self.is_harness_log:  # a log says which column is which; names of columns do not count
             return roles
+        # in place, without changing roles that are there; may raise UncertainError
         self._add_roles_by_name(roles)
         # an array without a name, which readers call "array"
         if kind is not None and "array" in self.columns and kind not in roles:
@@ -369,7 +378,7 @@ class OpenedTable:
         used_names = {name for role_columns in roles.values() for name in role_columns.names}
         # A column may get two roles below: `question_id` is that of the questions and of the ids.
         unused_names = [name for name in self.columns if name not in used_names]
-        # role -> names that state it, in lower case with underscores
+        # role ("labels") -> names that state it, in lower case with underscores
         for role, role_names in COLUMN_NAMES.items():
             matches = [name for name in unused_names if normalise_name(name) in role_names]
             if role == "error":  # most often the messages of failed calls, of which there may be none
@@ -401,10 +410,12 @@ class OpenedTable:
         DataError where one of several columns of another role holds no numbers, where their lengths differ, or where a
         column that needs one value per row holds several.
         """
+        # one array of numbers or `TextValues` per column
         parts = [self.columns[name].load() for name in role_columns.names]
         parts = [part.stripped() if isinstance(part, TextValues) else part for part in parts]
         if len(parts) == 1:
             values = parts[0]
+            # labels and class scores, for example, may be a matrix; texts never are
             if role in _ROLES_WITH_ONE_VALUE and not isinstance(values, TextValues):
                 self._refuse_several_values(role, role_columns.names[0], values)
             return values
@@ -503,7 +514,8 @@ def add_derived_columns(source: OpenedTable, stated: Mapping[str, str]) -> Opene
     called so, or where there is no column NAME. NAME may begin with the path of the table in a JSON file.
 
     `stated` maps roles, by any of their names, to names of columns; an "uncertainty" is a confidence with a minus sign
-    before its name. `source` is the opened file.
+    before its name. `source` is the opened file; it is not changed. A division by 0 adds no column either: whatever
+    looks for the column then says that it does not exist.
     """
     columns = dict(source.columns)
     # by the usual name of each role; those of an uncertainty have a minus sign
@@ -537,9 +549,8 @@ def _without_table_path(source: OpenedTable, name: str) -> str:
     ['ok', '-sure', 'ok']
     """
     sign = "-" if name.startswith("-") else ""
-    if (
-        not source.place or name in source.columns
-    ):  # `place` is the path of the table; "" where the file is the table
+    # `place` is the path of the table in the JSON file; "" where the file is the table
+    if not source.place or name in source.columns:
         return name
     return sign + name.removeprefix(sign).removeprefix(f"{source.place}.")
 
@@ -571,7 +582,7 @@ def _match_columns(source: OpenedTable, role: str, pattern: str) -> RoleColumns:
     pattern = _without_table_path(source, pattern)
     # the confidence "agreement" need not be a column: it is computed from repeated answers
     if pattern in source.columns or (role, pattern) == ("confidence", AGREEMENT):
-        return RoleColumns((pattern,))
+        return RoleColumns(names=(pattern,))
     if role == "clusters" and pattern.count(",") == 1:
         return RoleColumns(
             tuple(_match_columns(source, role, name.strip()).names[0] for name in pattern.split(","))
@@ -590,7 +601,7 @@ def _match_columns(source: OpenedTable, role: str, pattern: str) -> RoleColumns:
             source,
         )
     # what follows the prefix in a column's name says the class: "cat" of prob_cat, by the pattern prob_*
-    prefix = pattern.split("*")[0]
+    prefix = pattern.split("*")[0]  # the whole pattern where it has no *
     return order_class_columns(matches, [name.removeprefix(prefix) for name in matches])
 
 
@@ -613,7 +624,8 @@ def _match_several(source: OpenedTable, role: str, patterns: str) -> RoleColumns
             names += source.facts.possible_confidence_columns
             continue
         matches = [] if pattern in source.columns else _matching_columns(source, pattern)
-        # Without matches it is the name of a column, or "agreement"; anything else raises UncertainError.
+        # Without matches it is the name of a column, or "agreement" (computed from repeated answers); anything else
+        # raises UncertainError in `_match_columns`.
         names += matches or _match_columns(source, role, pattern).names
     return RoleColumns(tuple(dict.fromkeys(names)))
 

@@ -49,8 +49,9 @@ def read_evaleval(path: Path, records: list[Any], load_json: LoadJson) -> LogCon
     """Read samples: one row each, with `is_correct` and `score`, the answer, the model, and what the answer cost.
 
     The answer is the last value that was extracted, or else the whole output. Samples with an error and no score are
-    left out with a note. DataError where a record has no sample_id. `load_json`, which all
-    readers of logs take, is not used.
+    left out with a note. DataError where a record has no sample_id. `load_json`, which all readers of logs take, is not
+    used. The result holds the rows, and facts that say which column has which role; columns without a role (the answer,
+    tokens, seconds) stay in the table, where the user can name them.
     """
     rows: list[Row] = []
     failed_count = 0
@@ -76,11 +77,14 @@ def read_evaleval(path: Path, records: list[Any], load_json: LoadJson) -> LogCon
                 SECONDS: None if latency is None else latency / _MILLISECONDS_PER_SECOND,
             }
         )
+    # those of the two whose numbers all lie between 0 and 1
     correctness_columns = names_of_columns_from_0_to_1(rows, ["is_correct", "score"])
-    tasks = {row["task"] for row in rows}
+    tasks = {row["task"] for row in rows}  # None, of samples that name none, counts as one more
     models = {row["model"] for row in rows}
     column_of_role = {
-        **assign_correct_role(correctness_columns, prefer=("is_correct", "score")),
+        **assign_correct_role(
+            correctness_columns, prefer=("is_correct", "score")
+        ),  # {"correct": name}, or {}
         "question": "question",
     }
     if len(tasks) > 1:

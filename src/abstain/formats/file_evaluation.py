@@ -175,10 +175,11 @@ def _has_repeats(files: Sequence[str], name: str) -> bool:
         if name not in read_column_names(file).columns:
             return False
         for values in read_text_batches([file], name):
-            if not set(values).isdisjoint(("", "None")):
+            if not set(values).isdisjoint(("", "None")):  # texts that stand for a missing value
                 return False
-            # a whole number in two files is no repeat
+            # one whole number in two files is no repeat
             keys = [(file, value) if value.isdecimal() else value for value in values]
+            # Hashes take less memory than texts. Two texts may share one, but the result is only advice.
             hashes.append(np.fromiter(map(hash, keys), np.int64, len(keys)))
             row_count += len(values)
             if row_count >= _MAX_COMPARED_IDS:
@@ -197,12 +198,13 @@ def _check_later_file(
 
     Engines look for roles in the first file alone. A later file must not add a column that states by its name a role
     that changes the result: weights, groups, or one that engines refuse. `first_names` are the names of the columns of
-    `first_file`, and `first_roles` the roles that it has or that the user named.
+    `first_file`, and `first_roles` the roles that it has or that the user named. `refusal` makes an exception.
     """
     for name in read_column_names(file).columns:
         if name in first_names:
             continue
         for role in ("sample_weight", "groups", *_ROLES_ENGINES_REFUSE):
+            # `COLUMN_NAMES`: role -> names of columns that state it, in lower case with underscores
             states_role = normalise_name(name) in COLUMN_NAMES[role]
             if role in first_roles or not states_role:
                 continue
@@ -217,10 +219,11 @@ def _check_inputs(
 ) -> None:
     """Raise what `refusal` makes of a message where a table lacks a column of an input of a learned confidence.
 
-    Class scores are inputs as well, but have columns of other names.
+    Class scores are inputs as well, but have columns of other names. `refusal` makes an exception.
     """
-    profile = learned.model.profile  # what it was learned from
-    for name in (*profile.numbers, *profile.categories):  # `numbers` are confidences and features, by name
+    profile = learned.model.profile  # names and kinds of the inputs from which it was learned
+    # `numbers` are confidences and features, `categories` are inputs that hold words, such as a topic
+    for name in (*profile.numbers, *profile.categories):
         if name not in column_names:
             raise refusal(
                 f"an engine reads each input of a learned confidence from the column of its name, and there is no "
@@ -233,8 +236,8 @@ def _find_logit_columns(
 ) -> str | list[str]:
     """Return the column that holds all logits of a row, or the columns of each class in the order of the class numbers.
 
-    `classes` are the class names that the user stated, in the order of the class numbers. Raises what `refusal` makes
-    of a message where the columns are named after classes and `classes` does not say their order.
+    `classes` are the class names that the user stated, in the order of the class numbers; () for none. Raises what
+    `refusal` makes of a message where the columns are named after classes and `classes` does not say their order.
     """
     ordered = order_by_stated_classes(logit_columns, classes)
     # `suffixes` are the class names in the names of the columns; empty where these end in the class numbers
@@ -243,7 +246,7 @@ def _find_logit_columns(
             f"an engine reads numbers as labels, and columns named {ordered} do not say which number is which class. "
             f"State the names in the order of the numbers: --classes first,second,..."
         )
-    return list(ordered.names) if len(ordered.names) > 1 else ordered.names[0]
+    return list(ordered.names) if len(ordered.names) > 1 else ordered.names[0]  # one column: lists of numbers
 
 
 def evaluate_with_engine(
@@ -260,6 +263,8 @@ def evaluate_with_engine(
     # Workers of an engine may run in another folder, so that they need the whole path.
     evaluation: Evaluation = module.evaluate(os.path.abspath(path), **columns, **options)
     if "logits" in columns:  # all scores are computed from them
+        # Notes on a ranking worse than chance advise to change the sign of a column. None (the values of the
+        # dictionary) says that there is none: the score is computed from class scores.
         notes = with_sign_advice(evaluation.notes, dict.fromkeys(evaluation.scores))
         return replace(evaluation, notes=tuple(notes))
     score = LEARNED if isinstance(columns["confidence"], LearnedConfidence) else "confidence"
@@ -277,19 +282,20 @@ def evaluate_path(logits: str | Path, **arguments: Any) -> Evaluation:
     by the engine "files" where it is a folder or too large. DataError names the file where it cannot be read.
     """
     column_arguments = _split_arguments(arguments)  # `columns` by role, `classes`, and all other `options`
-    if choose_engine(logits) == "memory":  # otherwise "files"
+    # "files" for a folder, or a file that is too large by its size on disk
+    if choose_engine(logits) == "memory":
         try:
             predictions = read_predictions(
                 logits, columns=column_arguments.columns, classes=column_arguments.classes
             )
-        except MemoryLimitError:
+        except MemoryLimitError:  # its values prove too large once decompressed
             if not engine_can_read(logits):
                 raise
             # otherwise the engine "files" reads it below
         else:
             return _evaluate_predictions(predictions, column_arguments.options)
     columns = engine_columns(logits, column_arguments.columns, classes=column_arguments.classes)
-    return evaluate_with_engine("files", logits, columns, **column_arguments.options)
+    return evaluate_with_engine("files", logits, columns, **column_arguments.options)  # piece by piece
 
 
 def evaluate_table(logits: Any, **arguments: Any) -> Evaluation:
@@ -328,7 +334,7 @@ def _split_arguments(arguments: dict[str, Any]) -> _Arguments:
     if len(names_of_clusters) == 2 and all(isinstance(name, str) for name in names_of_clusters):
         columns["clusters"] = ",".join(names_of_clusters)
     options = {name: value for name, value in arguments.items() if name not in columns}
-    # a text is in `columns`
+    # `ROLES` has "classes", so that a text is in `columns` already and only a sequence is left here
     classes = tuple(str(name) for name in options.pop("classes", ()))
     return _Arguments(columns=columns, classes=classes, options=options)
 

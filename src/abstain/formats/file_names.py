@@ -52,7 +52,7 @@ def format_by_name(path: Path) -> str | None:
         )
     if ending in _OTHER_OFFICE_ENDINGS:
         raise file_error(path, f"{ending} files are not read. Save the sheet as .xlsx or .csv.")
-    return _FORMAT_OF_ENDING.get(ending)
+    return _FORMAT_OF_ENDING.get(ending)  # ".tab" -> "tsv"
 
 
 def model_name(path: str | Path) -> str:

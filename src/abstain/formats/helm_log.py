@@ -66,6 +66,7 @@ def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogConte
             # a request whose options or reply the run does not hold counts as answered
             "answered": chose_option.get((instance_id, trial), True) if chose_option else None,
         }
+        # such as {"name": {"name": "exact_match", ...}, "mean": 1.0, ...}
         for statistic in statistics:
             name = get_nested(statistic, "name", "name")
             mean = float_or_none(get_nested(statistic, "mean"))
@@ -74,8 +75,10 @@ def read_helm(path: Path, instances: list[Any], load_json: LoadJson) -> LogConte
         rows.append(row)
     column_names = dict.fromkeys(name for row in rows for name in row)  # in order, without repeats
     score_names = [name for name in column_names if re.search("match|correct|accuracy|f1", name)]
+    # those with all numbers from 0 to 1
     correctness_columns = names_of_columns_from_0_to_1(rows, score_names)
     column_of_role = {
+        # "correct": `exact_match` or the only such column; nothing where the user has to choose
         **assign_correct_role(correctness_columns, prefer=("exact_match",)),
         "question": "question",
         "epoch": "epoch",
@@ -120,6 +123,7 @@ def _find_chosen_options(state: Any) -> dict[RequestKey, bool]:
     """
     chose_option = {}
     for request in get_nested(state, "request_states") or ():
+        # letters of the options -> their texts; `get_nested` returns None where a key is missing
         options = get_nested(request, "output_mapping")
         reply = get_nested(request, "result", "completions", 0, "text")
         if isinstance(options, dict) and isinstance(reply, str):

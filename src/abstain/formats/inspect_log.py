@@ -85,14 +85,15 @@ def open_inspect_archive(path: Path, limits: Limits) -> OpenedTable:
     """
     with reporting_damage(path, "a log of Inspect"), zipfile.ZipFile(path) as archive:
         members = archive.infolist()  # a header, and one member for each sample
-        # Far more members than columns are allowed: a member is a row.
+        # A member is a row, of which far more are allowed than of columns, on whose limit this one is built.
         limits.check_columns(path, len(members) // _ALLOWED_MEMBERS_PER_COLUMN)
+        # `file_size` is what the archive states; `_read_member` reads no more than that
         limits.check_memory(path, sum(member.file_size for member in members), "decompressing it")
         header_member = _find_header(members)
         if header_member is None:
             raise file_error(path, "is a zip archive but not a log of Inspect (it has no header.json).")
         header = json.loads(_read_member(path, archive, header_member, limits))
-        samples = (
+        samples = (  # parsed one at a time, while `_read_samples` makes the rows
             json.loads(_read_member(path, archive, member, limits))
             for member in members
             if member.filename.startswith("samples/") and member.filename.endswith(".json")
@@ -121,9 +122,12 @@ def _read_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, 
         with archive.open(member) as stream:
             # Without the size, read() would return more than the archive states.
             return decode_json(path, stream.read(member.file_size), limits)
-    reason = f"Reading {display_name(path.name)}, whose parts are compressed by zstd,"
-    pyarrow = import_optional("pyarrow", reason, "files")
-    with path.open("rb") as file:  # the member's local header, its name, an extra field, then its data
+    # begins the message where pyarrow is missing
+    feature = f"Reading {display_name(path.name)}, whose parts are compressed by zstd,"
+    pyarrow = import_optional("pyarrow", feature=feature, extra="files")
+    # In the file: the member's local header, its name, an extra field, then its data. The lengths of the name and of
+    # the extra field are two little-endian 16-bit numbers in the header.
+    with path.open("rb") as file:
         file.seek(member.header_offset + _OFFSET_OF_NAME_AND_EXTRA_LENGTHS)
         name_length, extra_length = struct.unpack("<HH", file.read(4))
         file.seek(name_length + extra_length, 1)
@@ -227,12 +231,13 @@ def _make_row(sample: Row) -> Row:
     for scorer, score in sample["scores"].items():
         value = get_nested(score, "value")
         row["answer"] = row["answer"] or text_or_none(get_nested(score, "answer"))
-        values_by_key = value if isinstance(value, dict) else {"": value}
+        values_by_key = value if isinstance(value, dict) else {"": value}  # "" for a score with one value
         for key, part in values_by_key.items():
             column = f"{scorer}.{key}" if key else scorer
             row[column] = part if isinstance(part, str) else float_or_none(part)
         # one column for each number that a judge or the task states, such as a confidence
         row |= _select_numbers(get_nested(score, "metadata"), prefix=f"{scorer}.metadata.")
+    # what the data set says of the question
     row |= _select_numbers(sample.get("metadata"), prefix="metadata.")
     row |= read_unanswerable(sample.get("metadata"))  # one column, where the metadata say it
     # the log-probabilities of the reply: their sum and their mean, where the log has them
@@ -272,7 +277,8 @@ def _grade_letters_in_place(rows: list[Row]) -> tuple[str, ...]:
         values = [row.get(name) for row in rows]
         words = {value for value in values if isinstance(value, str)}
         has_numbers = any(isinstance(value, float) for value in values)
-        other_words = words - GRADES.keys()  # than the letters C (1.0), P (0.5), I and N (0.0)
+        # words other than the letters: C correct (1.0), P partly (0.5), I incorrect and N no answer (0.0)
+        other_words = words - GRADES.keys()
         if other_words and not has_numbers:
             word_grade_columns.append(name)
             continue
@@ -312,6 +318,7 @@ def _make_notes(header: Any, scored_count: int, failed_count: int, unscored_coun
         notes.append(f"the run has status {display_name(status)}.")
     expected_count = float_or_none(get_nested(header, "results", "total_samples"))
     sample_count = scored_count + failed_count + unscored_count
+    # The header counts samples and epochs together. None where the run did not get that far.
     if expected_count is not None and expected_count != sample_count:
         expected = count_noun(int(expected_count), "sample")
         notes.append(f"the header promises {expected}, the file holds {sample_count:,}.")

@@ -60,7 +60,8 @@ def open_json(path: Path, limits: Limits, *, lines: bool = False) -> OpenedTable
     """
     with reporting_damage(path, "json lines" if lines else "json"):
         content = _load_json(path, limits, lines)
-        # a harness's log may need other files of the run; None for a table
+        # The log of an evaluation harness, which may need other files of the run; None for a table. The last argument
+        # loads such a file.
         log_source = read_json_log(path, content, limits, partial(_load_json, limits=limits))
         if log_source is not None:
             return log_source
@@ -70,9 +71,10 @@ def open_json(path: Path, limits: Limits, *, lines: bool = False) -> OpenedTable
             prefix = f"{table.key_path}." if len(tables) > 1 else ""
             limits.check_columns(path, len(columns) + len(table.columns))
             for name, values in table.columns.items():
+                # converted when it is loaded
                 columns[prefix + name] = _make_column(path, prefix + name, values)
         if not columns:
-            # with the keys of the file as lines of a tree, to be shown
+            # the second argument: the keys of the file as lines of a tree, to be shown below the message
             raise NoTableError(str(file_error(path, _explain_no_table(content))), describe_tree(content))
         key_paths = tuple(table.key_path for table in tables)
         return OpenedTable(
@@ -86,7 +88,10 @@ def open_json(path: Path, limits: Limits, *, lines: bool = False) -> OpenedTable
 
 
 def _explain_no_table(content: Any) -> str:
-    """Return the sentence for a JSON file without a table; `content` is the parsed file."""
+    """Return the sentence for a JSON file without a table; `content` is the parsed file.
+
+    It follows the name of the file in a message, says what the file holds, and how predictions can be written.
+    """
     if content == []:
         return "holds no records."
     if isinstance(content, list):
@@ -94,14 +99,14 @@ def _explain_no_table(content: Any) -> str:
     if not isinstance(content, dict):
         return f"must hold an object of columns or a list of records, got {type(content).__name__}."
     listed = ", ".join(f"`{display_name(name)}`" for name in list(content)[:MAX_LISTED_NAMES])
-    kinds = {type(value) for value in content.values()}
+    kinds = {type(value) for value in content.values()}  # types of the values directly under the keys
     remedy = "A summary has no answers; name the file that has one row per answer."
     if kinds == {str} and len(content) > 1:
         remedy = (
             "If these are answers by id, write a list of records that also hold the right answers: "
             '[{"id": ..., "prediction": ..., "label": ...}, ...].'
         )
-    elif str in kinds and not kinds & {dict, list}:
+    elif str in kinds and not kinds & {dict, list}:  # texts and numbers, nothing nested
         remedy += " If this is one answer, put those to all questions into one list: [{...}, {...}]."
     return f"holds no table: neither records, nor lists of values by name (it has {listed or 'nothing'}). {remedy}"
 
@@ -113,12 +118,13 @@ def _load_json(path: Path, limits: Limits, lines: bool = False) -> Any:
     way round, so the other reading is tried where the first one fails; the error is that of the first: DataError or
     json.JSONDecodeError. DataError where parsing would need more memory than `limits` allow.
     """
-    check_parsing(path, limits)
+    check_parsing(path, limits)  # estimates the memory that the parser needs, before it runs
     with open_limited(path, limits) as stream:
         text = decode_json(path, stream.read(), limits)
     try:
         return _parse_lines(path, text) if lines else parse_json(text)
     except (DataError, json.JSONDecodeError) as error:
+        # `_parse_lines` raises DataError for a line that is no record
         with suppress(DataError, json.JSONDecodeError):
             return parse_json(text) if lines else _parse_lines(path, text)
         raise error
@@ -143,6 +149,7 @@ def _make_column(path: Path, name: str, values: list[Any]) -> Column:
     """
     shape = [len(values)]
     first_value = values[0]
+    # `_MAX_DIMENSIONS` (4) limits the shape of deeply nested lists
     while isinstance(first_value, list) and len(shape) < _MAX_DIMENSIONS:
         shape.append(len(first_value))
         first_value = first_value[0] if first_value else None
@@ -164,10 +171,11 @@ def _convert_list(path: Path, name: str, values: list[Any]) -> Values:
     where rows have different lengths.
     """
     if isinstance(values[0], list):
-        return _convert_rows(path, name, values)
+        return _convert_rows(path, name, values)  # a matrix
     types = {type(value) for value in values}
     if str in types:
         if not types <= {str, type(None)}:
+            # what stands beside the texts, in words
             others = dict.fromkeys(word for kind, word in _KIND_WORDS.items() if kind in types)
             raise file_error(path, f"column {name} mixes text and {' and '.join(others)}.")
         return TextValues.of("" if value is None else value for value in values)
@@ -177,7 +185,7 @@ def _convert_list(path: Path, name: str, values: list[Any]) -> Values:
         kind = "an object" if dict in types else "a list"
         raise file_error(path, f"column {name} must hold one number per row, got {kind}.")
     if types == {int}:
-        with suppress(OverflowError):
+        with suppress(OverflowError):  # larger whole numbers become floats below
             return np.array(values, dtype=np.int64)
     return np.array([np.nan if value is None else float(value) for value in values])
 

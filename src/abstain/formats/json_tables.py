@@ -64,12 +64,14 @@ def _find_tables_below(path: Path, content: Any, *, key_path: str, depth: int) -
     """Return the tables in a part of a JSON file, each with the dotted path of its keys and its columns.
 
     `content` is the part as a parsed JSON value, and `key_path` the keys that lead to it, with dots; "" for the whole
-    file. `depth` counts the objects around the part; at `_MAX_DEPTH`, the objects inside it are not looked into.
+    file. `depth` counts the objects around the part; at `_MAX_DEPTH` (6), the objects inside it are not looked into. A
+    verdict is a truth value that says whether an answer is right; `_columns_...` return column name -> list of values.
     """
     # such as [{"results": [...]}]; the key path leaves out the list around the object
     if _is_one_object_around_answers(content) and depth < _MAX_DEPTH:
         return _find_tables_below(path, content[0], key_path=key_path, depth=depth + 1)
-    lists_by_id = _find_repeated_verdicts(content)  # by the key of each part, the first with verdicts
+    # key of a part -> {id: list of verdicts, or of answers}; the first part holds the verdicts; mostly empty
+    lists_by_id = _find_repeated_verdicts(content)
     columns = None if lists_by_id else _read_table(path, content)
     if columns is not None:
         return [JsonTable(key_path, columns)]
@@ -104,7 +106,7 @@ def _read_table(path: Path, content: Any) -> dict[str, list[Any]] | None:
         return _columns_from_records(path, content) if _is_list_of_objects(content) else None
     if not isinstance(content, dict):
         return None
-    columns = _read_named_rows(content)
+    columns = _read_named_rows(content)  # {"columns": names, "data": rows}; None for another form
     if columns is not None or len(content) < 2:  # a single key may as well be a name around the table
         return columns
     if _all_values_are_objects(content):
@@ -119,6 +121,7 @@ def _read_table(path: Path, content: Any) -> dict[str, list[Any]] | None:
     if all(_is_list_of_objects(part) for part in content.values()):
         longest = max(len(part) for part in content.values())
         # More keys than records under any key: the keys are questions, and the lists the answers to each.
+        # `_MIN_RECORDS_BY_ID` (5) keys are too many to be names of parts.
         if len(content) >= max(_MIN_RECORDS_BY_ID, longest + 1):
             return _columns_from_records(path, _records_of_lists_with_ids(content))
     return None
@@ -143,7 +146,7 @@ def _holds_repeated_verdicts(content: Any) -> bool:
     As for lists of records by id, there must be more keys than entries under any key. Otherwise, and where a name
     states a role, the keys may be names of columns.
     """
-    if not isinstance(content, dict) or len(content) < _MIN_RECORDS_BY_ID:
+    if not isinstance(content, dict) or len(content) < _MIN_RECORDS_BY_ID:  # 5
         return False
     if not all(isinstance(values, list) and values for values in content.values()):
         return False
@@ -163,9 +166,10 @@ def _find_repeated_verdicts(content: Any) -> dict[str, dict[str, list[Any]]]:
     first_name = next((name for name, part in content.items() if _holds_repeated_verdicts(part)), None)
     if first_name is None:
         return {}
+    # id of a question -> number of its answers
     length_by_id = {key: len(values) for key, values in content[first_name].items()}
     parts = {first_name: content[first_name]}
-    for name, part in content.items():
+    for name, part in content.items():  # the first part is found again, and keeps its place
         if not isinstance(part, dict) or part.keys() != length_by_id.keys():
             continue
         if all(_is_list_of_single_values(part[key], length) for key, length in length_by_id.items()):
@@ -198,6 +202,7 @@ def _columns_by_id(lists_by_name: Mapping[str, Mapping[str, list[Any]]]) -> dict
 
     All objects have the same ids, with lists of the same lengths. The id is in "id", or in "key" where that is taken.
     """
+    # Rows are in the order of the first object: the entries of its first id, of its second id, ...
     first_lists = next(iter(lists_by_name.values()))
     field = "key" if "id" in lists_by_name else "id"
     columns: dict[str, list[Any]] = {
@@ -247,7 +252,7 @@ def _read_named_rows(content: Mapping[str, Any]) -> dict[str, list[Any]] | None:
         return None
     if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
         return None
-    columns = {str(name): list(values) for name, values in zip(names, zip(*rows))}
+    columns = {str(name): list(values) for name, values in zip(names, zip(*rows))}  # rows turned into columns
     index = content.get("index")
     if isinstance(index, list) and len(index) == len(rows):
         columns.setdefault("index", index)
@@ -266,7 +271,7 @@ def _is_by_row_number(content: Mapping[str, Any]) -> bool:
     if any(column.keys() != first_column.keys() for column in other_columns):
         return False
     if any(isinstance(value, (dict, list)) for value in first_column.values()):
-        return False
+        return False  # cells of such a table are single values
     has_row_numbers = all(str(key).isdecimal() for key in first_column)
     has_named_columns = not all(str(name).isdecimal() for name in content)
     only_outer_keys_state_roles = _any_name_states_a_role(content) and not _any_name_states_a_role(
@@ -333,7 +338,7 @@ def _read_object_of_columns(path: Path, content: Mapping[str, Any]) -> dict[str,
     for name, values in lists.items():
         if name not in plain_lists:  # a list of records
             if len(values) in own_lengths:
-                parts = _columns_from_records(path, values)
+                parts = _columns_from_records(path, values)  # name of a field -> one value per record
                 columns |= {f"{name}.{part}": column for part, column in parts.items()}
         elif name in content or not own_lengths or len(values) in own_lengths:
             columns[name] = values
@@ -368,6 +373,8 @@ def _columns_from_records(path: Path, records: list[dict[str, Any]]) -> dict[str
     rows = [dict(_flatten(record)) if _has_object_field(record) else record for record in records]
     names = list(dict.fromkeys(name for row in rows for name in row))
     value_count = sum(map(len, rows))
+    # The cells of the table, empty ones included, against the values in the file; small tables are always allowed.
+    # 50 times as many cells as values, and 1000 more
     if len(names) * len(rows) > _MAX_SPARSENESS * value_count + _ALWAYS_ALLOWED_CELLS:
         raise file_error(path, "its records have too few names in common to make a table.")
     columns: dict[str, list[Any]] = {}
@@ -392,7 +399,7 @@ def _columns_of_text_lists(name: str, values: list[Any]) -> dict[str, list[Any]]
         return {}
     has_repeats = any(len(set(value)) < len(value) for value in lists)
     if max(map(len, lists)) <= 1:
-        return {name: [value[0] if value else None for value in values]}
+        return {name: [value[0] if value else None for value in values]}  # None for an empty list
     # keywords and steps are no samples; of samples that all differ, the agreement says nothing
     if not has_repeats or not _look_like_samples(name, lists):
         return {}
@@ -430,7 +437,8 @@ def describe_tree(content: Any, depth: int = 0) -> list[str]:
     """Return the keys of a parsed JSON file as indented lines, with what lies under each.
 
     At most `_MAX_TREE_KEYS` keys of an object and `_MAX_TREE_DEPTH` levels are shown; of a list, its first entry.
-    `content` is a parsed JSON value.
+    `content` is a parsed JSON value, and `depth` the number of objects around it, by which lines are indented. Empty
+    for a value without keys.
     """
     if isinstance(content, list):
         return describe_tree(content[0], depth) if content and depth < _MAX_TREE_DEPTH else []

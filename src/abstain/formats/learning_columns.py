@@ -40,6 +40,7 @@ def refuse_truth_as_input(
     }
     for role in input_roles:
         for name in _names_of(roles, role):
+            # "labels", "correct", "loss" or "error" where the name of the column says so, else None
             truth_role = truth_role_of(name)
             is_text_of_errors = (
                 truth_role == "error" and name in source.columns and source.columns[name].kind == "text"
@@ -60,7 +61,8 @@ def load_learning_columns(source: OpenedTable, roles: Mapping[str, RoleColumns])
 
     A feature is an array of numbers, NaN where it is missing; a column of text becomes the number of its characters,
     named `length of COLUMN`. A category is an array of texts. `roles` maps each role ("labels", "confidence", ...) to
-    its columns. DataError where a feature is a matrix.
+    its columns. DataError where a feature is a matrix. A missing category is a text as well: "", or "nan" in a column
+    of numbers.
     """
     features = {}
     for name in _names_of(roles, "features"):
@@ -78,10 +80,12 @@ def _names_of(roles: Mapping[str, RoleColumns], role: str) -> tuple[str, ...]:
 def _load_feature(source: OpenedTable, name: str) -> tuple[str, np.ndarray]:
     """Return the name and the numbers of a feature; the lengths of its texts where a column holds text.
 
-    An empty text has no length: NaN, as a gap.
+    The name is `length of COLUMN` for texts, else that of the column. An empty text has no length: NaN, as a gap.
+    DataError where a row holds several numbers.
     """
     values = source.columns[name].load()
     if isinstance(values, TextValues):
+        # one length for each different text; `code_of_row` says which text a row holds
         lengths = np.array([len(text) or np.nan for text in values.distinct_texts], dtype=np.float64)
         return f"{LENGTH_OF}{name}", lengths[values.code_of_row]
     if values.ndim != 1:

@@ -44,7 +44,7 @@ def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
 
     Samples of a multiple-choice task, which say the number of the right option (`gold_index`), have confidences from
     the log-likelihoods of their options. DataError where the file needs more memory than `limits` allow. `source` is
-    the opened file.
+    the opened file. The result holds the rows, and facts that say which column has which role.
     """
     names = [name for name in source.columns if name.startswith(_METRICS_PREFIXES)]
     # name of a metric without the prefix -> one number per row
@@ -61,13 +61,16 @@ def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
         if row_loglikelihoods is not None and len(row_loglikelihoods) > 1:
             # length 0: the file does not say how long the options are
             options = [ScoredOption(loglikelihood=number, length=0) for number in row_loglikelihoods]
+            # columns such as "softmax" and "margin", of the option with the largest log-likelihood
             row |= confidences_of_options(options, is_normalised=False)
         rows.append(row)
+    # those with all numbers from 0 to 1
     correctness_columns = names_of_columns_from_0_to_1(rows, list(metrics))
     match = _TASK_IN_NAME.match(source.path.name)
     facts = LogFacts(
         tool="lighteval",
         column_of_role={
+            # "correct": the first preferred column, or the only one; left out where the user has to choose
             **assign_correct_role(
                 correctness_columns,
                 prefer=("acc", "loglikelihood_acc", "exact_match", "em", "extractive_match"),
@@ -99,6 +102,7 @@ def _load_loglikelihoods(source: OpenedTable, limits: Limits) -> list[list[float
     A task of multiple choice has a column with the number of the right option and an accuracy among its metrics. A row
     may be None too. DataError where the column needs more memory than `limits` allow.
     """
+    # such as "gold_index"
     has_right_option = any(name in source.columns for name in _RIGHT_OPTION_COLUMNS)
     has_accuracy = any("acc" in name for name in source.columns if name.startswith(_METRICS_PREFIXES))
     if not has_right_option or not has_accuracy:

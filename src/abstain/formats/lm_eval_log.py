@@ -63,7 +63,8 @@ def read_results_with_samples(path: Path, content: Any, load_json: LoadJson) -> 
     """Read the samples of every task of a results file: one row per sample, whose column "task" names the task.
 
     `content` is the parsed file, and `load_json` loads another JSON file of the run. DataError where a sample has no
-    doc_id.
+    doc_id. Where there is one task, it is named in the facts (`LogFacts`, what the columns mean) and the column has no
+    role.
     """
     records_by_task = _samples_by_task(content)
     records: list[Any] = []  # those of all tasks, one task after the other
@@ -78,7 +79,7 @@ def read_results_with_samples(path: Path, content: Any, load_json: LoadJson) -> 
     model = text_or_none(get_nested(content, "model_name")) or ""
     if len(records_by_task) == 1:
         return LogContent(rows, replace(facts, task=tasks[0], model=model))
-    facts = _use_metric_of_each_task(rows, facts)
+    facts = _use_metric_of_each_task(rows, facts)  # changes the rows where tasks have different main metrics
     return LogContent(
         rows, replace(facts, column_of_role={**facts.column_of_role, "task": "task"}, task="", model=model)
     )
@@ -89,7 +90,8 @@ def _use_metric_of_each_task(rows: list[Row], facts: LogFacts) -> LogFacts:
 
     Rows get a column `task_metric` with the value of that metric, and lose the confidences of another answer than the
     one that it judges. Returns the facts with this column as that of right answers; unchanged where all tasks have the
-    same main metric. A task without a metric from 0 to 1 has no score. `rows` name their task in the column "task".
+    same main metric. A task without a metric from 0 to 1 has no score. `rows` name their task in the column "task" and
+    are changed in place; the facts, what the columns mean, are not.
     """
     rows_of_task: dict[str, list[Row]] = {}
     for row in rows:
@@ -99,6 +101,7 @@ def _use_metric_of_each_task(rows: list[Row], facts: LogFacts) -> LogFacts:
         metrics = names_of_columns_from_0_to_1(task_rows, facts.possible_correctness_columns)
         # the first of several among which nothing says which is the main one
         fallback = {"correct": metrics[0]} if metrics else {}
+        # {"correct": the first of `_MAIN_METRICS` that the task has, or its only metric}; {} where neither applies
         chosen = assign_correct_role(metrics, prefer=_MAIN_METRICS) or fallback
         if chosen:
             metric_of_task[task] = chosen["correct"]
@@ -106,7 +109,7 @@ def _use_metric_of_each_task(rows: list[Row], facts: LogFacts) -> LogFacts:
         return facts
     for row in rows:
         metric = metric_of_task.get(row["task"], "")
-        row[_TASK_METRIC] = row.get(metric)
+        row[_TASK_METRIC] = row.get(metric)  # None for a task without a metric
         for name in facts.excluded_confidences_by_correctness.get(metric, ()):
             row.pop(name, None)
     counts = Counter(metric_of_task.values())
@@ -149,7 +152,8 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     otherwise `logit_0` is the reply, or the log-likelihood of the right answer, which is no confidence. DataError where
     a record has no doc_id. `content` is the parsed file; `load_json`, which all readers of logs take, is not used.
     """
-    records_by_task = _write_outs_by_task(content)  # the task is "" where the file does not name it
+    # not empty, since the caller recognised the file; the task is "" where the file does not name it
+    records_by_task = _write_outs_by_task(content)
     rows: list[Row] = []
     metric_names: dict[str, None] = {}  # a set that keeps the order of the records
     for task, records in records_by_task.items():
@@ -157,6 +161,7 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
             question = text_or_none(get_nested(record, "doc_id"))
             if question is None:
                 raise file_error(path, f"record {index + 1} has no doc_id.")
+            # name of a metric -> number; None for a value that is no number
             scores = {
                 name: _parse_score(value)
                 for name, value in record.items()
@@ -174,6 +179,7 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     has_several_tasks = len(records_by_task) > 1
     if has_several_tasks:
         column_of_role["task"] = "task"
+    # the file may be named after a task
     match = re.fullmatch(r"(.+)_write_out_info", path.name.partition(".")[0])
     facts = LogFacts(
         tool="lm-evaluation-harness",
@@ -315,7 +321,8 @@ def _find_scores(record: Row) -> dict[str, float | None]:
 def _read_reply(record: Row) -> Row:
     """Return the columns "answer" and "answered" of a generation task, and "agreement" where replies were repeated.
 
-    A reply that is empty, or that the filter marked as [invalid], is not an answer.
+    A reply that is empty, or that the filter marked as [invalid], is not an answer. "answer" is None where the record
+    holds no text. A task may have several filters, ways to find the answer in a reply; the record is of one of them.
     """
     reply = record.get("filtered_resps")  # a text in nested lists
     for _ in range(3):  # the harness writes up to three lists around it
@@ -355,7 +362,8 @@ def _find_options(record: Row) -> list[ScoredOption] | None:
     for index, (loglikelihood, _is_greedy) in enumerate(pairs):
         request = get_nested(record, "arguments", f"gen_args_{index}")
         has_no_prompt = get_nested(request, "arg_0") == ""
-        # After the options, a task may score each without the prompt, for the mutual information: no further options.
+        # After the options, a task may score each once more without the prompt, for the mutual information. These are
+        # no further options. The first text counts even with an empty prompt: the task then has none at all.
         if index > 0 and has_no_prompt:
             continue
         text = get_nested(request, "arg_1")
@@ -392,8 +400,8 @@ class _ResultsFile(NamedTuple):
 def _load_results(path: Path, load_json: LoadJson) -> _ResultsFile:
     """Load the results file of the run that a samples file is of.
 
-    `path` is the samples file; results files of the same run carry the same timestamp in their names. The name is ""
-    and the content None where there is no such file.
+    `path` is the samples file; results files of the same run carry the same timestamp in their names. `load_json` loads
+    a JSON file. The result has the file's name and its parsed content; "" and None where there is no such file.
     """
     timestamp = re.search(r"\d{4}-\d\d-\d\dT[\d.-]*\d", path.name)
     if timestamp is None:

@@ -101,7 +101,8 @@ def numbers_with_missing_marks_or_none(words: TextValues, format_name: str) -> n
     """Return the numbers of a column of a text table that holds numbers and marks such as N/A or -, which become NaN.
 
     None where it holds any other text or no number, and for formats other than csv and tsv, in which a number has a
-    type of its own. `words` are the cells of the column.
+    type of its own. `words` are the cells of the column: each distinct text once, and `code_of_row`, the index of each
+    row's text among these. The result has one float per row.
     """
     if format_name not in ("csv", "tsv"):
         return None
@@ -113,7 +114,7 @@ def numbers_with_missing_marks_or_none(words: TextValues, format_name: str) -> n
             numbers.append(float(text))
         else:
             return None
-    values = np.array(numbers)
+    values = np.array(numbers)  # one per distinct text
     return None if np.isnan(values).all() else values[words.code_of_row]
 
 
@@ -161,7 +162,8 @@ class LoadedColumns:
         divided by their sums. Labels are class numbers (NaN for an empty cell) or one-hot rows. The result also has the
         columns of single samples (groups, weights, ...), which `sample_fields` collects. DataError where shapes, class
         names or values do not fit together, or where a column of right and wrong contradicts the labels.
-        `values_by_role` maps roles ("labels", ...) to loaded columns.
+        `values_by_role` maps roles ("labels", ...) to loaded columns. `classes` are the class names in the order of the
+        class scores, empty where they are not known. `error` makes a DataError that names the file.
         """
         scores = self.load_class_scores(kind)
         if scores.ndim != 2:
@@ -175,7 +177,7 @@ class LoadedColumns:
             raise self.error(f"the {kind} must have a column for each class, got none.")
         if self.classes and len(self.classes) != class_count:
             raise self.error(f"has {len(self.classes)} class names for {class_count} classes.")
-        labels = self.labels_as_class_numbers()
+        labels = self.labels_as_class_numbers()  # from 0, NaN where a cell is empty; or one-hot rows
         if len(labels) != n:
             raise self.error(f"the labels must have {n} rows like the {kind}, got {len(labels)}.")
         if labels.ndim == 1:  # class numbers, and not one-hot rows
@@ -186,7 +188,7 @@ class LoadedColumns:
                 self.refuse_contradicted_correctness(is_wrong=is_wrong, is_known=has_one_maximum)
             self.warn_if_never_wrong(np.where(has_value(labels), is_wrong, np.nan))
         if kind == "probs":
-            scores = self.normalise_rounded(scores)
+            scores = self.normalise_rounded(scores)  # raises where sums are too far from one
         return {"n": n, kind: scores, "labels": labels, "classes": self.classes, **self.sample_fields(n)}
 
     def load_class_scores(self, kind: str) -> np.ndarray:
@@ -197,12 +199,14 @@ class LoadedColumns:
         returned unchanged for the caller to refuse.
 
         DataError where values are text, where logits are probabilities, or where a single column cannot be that of
-        class 1: a probability that is never below one half, or one that contradicts a column of predictions. `roles`
-        maps each role to the names of its columns.
+        class 1: a probability that is never below one half (judged from `_MIN_ROWS_TO_JUDGE_PROBABILITY`, 8, rows on),
+        or one that contradicts a column of predictions. Classes are numbered from 0. `roles` maps each role to the
+        names of its columns.
         """
         values = self.require_numbers(kind)
         self.refuse_missing_class_scores(values, kind)  # NaN, of which no class is the likeliest
         if values.ndim != 1 and values.shape[-1] != 1:  # a column for each class
+            # this method raises only if rows sum to one; logits may happen to lie between 0 and 1
             if kind == "logits" and values.size and values.min() >= 0 and values.max() <= 1:
                 self.refuse_probabilities_as_logits(values)
             return values
@@ -254,11 +258,12 @@ class LoadedColumns:
 
         `predicts_1` says for each row whether the score in column `name` predicts class 1. Nothing is checked where
         there are no predictions, or where they are words or other numbers than 0 and 1. `values_by_role` maps roles
-        ("labels", ...) to loaded columns, `roles` to their names.
+        ("labels", ...) to loaded columns (arrays of numbers, or texts), `roles` to their names. `error` makes a
+        DataError that names the file; rows in messages count from 1.
         """
         prediction = self.values_by_role.get("prediction")
         if not isinstance(prediction, np.ndarray) or prediction.shape != predicts_1.shape:
-            return
+            return  # there is none, it holds words, or it has another length, which is refused elsewhere
         contradicts = (prediction == 1) != predicts_1
         if set(np.unique(prediction).tolist()) <= {0, 1} and contradicts.any():
             prediction_name = display_name(self.roles["prediction"].names[0])
@@ -274,10 +279,12 @@ class LoadedColumns:
 
         `probs` has shape (samples, classes), at least one of each. It is returned unchanged where all rows sum to one
         up to the precision of its dtype, or where a number is not finite (which `evaluate` refuses). DataError where a
-        row sum is further from one than `self.tolerance` or, where that is None, than rounding explains.
+        row sum is further from one than `self.tolerance` (the user's) or, where that is None, than rounding explains:
+        `_rounding_tolerance` finds from the decimals how far a sum may be off, 0 where no rounding is seen.
         """
         row_sums = probs.sum(axis=1, keepdims=True, dtype=np.float64)
         largest_deviation = float(np.abs(row_sums - 1).max())
+        # `sum_tolerance`: what the precision of the dtype explains
         if largest_deviation <= sum_tolerance(probs) or not np.isfinite(largest_deviation):
             return probs
         tolerance = _rounding_tolerance(probs) if self.tolerance is None else self.tolerance
@@ -287,6 +294,7 @@ class LoadedColumns:
             f"{display_name(self.source.path)}: rows of probabilities were divided by their sums, which are off by up "
             f"to {largest_deviation:.2g} (rounded numbers?)."
         )
+        # `stacklevel`: the warning names the line that called `read_predictions`
         warnings.warn(message, AbstainWarning, stacklevel=_CALLER_OF_READ_PREDICTIONS)
         return np.asarray(probs / row_sums)
 
@@ -294,18 +302,20 @@ class LoadedColumns:
         """Return the message for probabilities whose sums, one per row, are too far from one, with what to state.
 
         It shows the sum that is farthest from one, and the columns where there is one per class. `roles` maps each role
-        to the names of its columns; where the user did not name those of "probs" (`stated_roles`), their names did.
+        to the names of its columns. `stated_roles` are the roles whose columns the user named; those of other roles
+        were guessed from their names, so that the confidence may be among them. Rows in the message count from 1.
         """
         deviations = np.abs(row_sums - 1)
         worst_row = int(np.argmax(deviations))
         largest_deviation = float(deviations[worst_row])
         hint = ""
         if largest_deviation <= 0.5:  # farther off, they are no rounded probabilities
+            # with one digit, and not below the deviation
             hint = f"; if they are rounded, allow it: --tolerance {_round_up(largest_deviation)}"
         columns = ""
         remedy = ""
         percent = ""
-        if np.abs(row_sums - 100).max() <= 1:
+        if np.abs(row_sums - 100).max() <= 1:  # all of them
             percent = "If they are percentages, divide by 100. "
         names = self.roles["probs"].names
         if len(names) > 1:
@@ -329,18 +339,20 @@ class LoadedColumns:
         length is not checked here.
 
         `values_by_role` holds the loaded columns, `roles` the names of these columns, `stated_roles` the roles whose
-        columns the user named.
+        columns the user named. `error` makes a DataError that names the file; rows in messages count from 1.
         """
         if "abstained" in self.values_by_role:
             is_known = is_known & (self.require_truth_values("abstained") != 1)
+        # `correct` and `error`, where the file has them; a column that the user named wins over the labels
         for role in ({"correct", "error"} & self.values_by_role.keys()) - self.stated_roles:
-            if role == "correct" and self.holds_partial_credit():
+            if role == "correct" and self.holds_partial_credit():  # numbers other than 0 and 1
                 continue  # an answer that is partly right contradicts neither
             truth = self.require_truth_values(role)  # 1 yes, 0 no, NaN for an empty cell
             value_of_right = 1 if role == "correct" else 0
             is_called_right = truth == value_of_right
             if is_called_right.shape != is_wrong.shape:
                 continue
+            # called right and wrong by the label, or the other way round
             contradicts = is_known & (is_called_right == is_wrong) & ~np.isnan(truth)
             if contradicts.any():
                 name = display_name(self.roles[role].names[0])
@@ -354,7 +366,8 @@ class LoadedColumns:
         """Warn where the prediction of every row is its label: perhaps the labels are a copy of the predictions.
 
         `label_loss` is 1 where a prediction differs from the label, 0 where it is equal, NaN where there is no label.
-        `roles` maps each role to the names of its columns.
+        With fewer than `_MIN_ROWS_TO_DOUBT_LABELS` (50) labels there is no warning, since a model may be right in all
+        rows. `roles` maps each role to the names of its columns.
         """
         known_count = int((~np.isnan(label_loss)).sum())
         if known_count < _MIN_ROWS_TO_DOUBT_LABELS or np.nansum(label_loss) > 0:
@@ -371,8 +384,9 @@ class LoadedColumns:
 
         Losses come from columns of correct, error, loss, or labels with predictions. Loss and confidence are set to
         zero where the model abstained, since they are never used there. UncertainError where there is no confidence or
-        no loss, DataError where values are invalid, missing, contradictory or of different lengths. `values_by_role`
-        maps roles ("labels", ...) to loaded columns.
+        no loss, DataError where values are invalid, missing, contradictory or of different lengths. An UncertainError
+        is a DataError that carries the file (`source`), so that the command line can guess the missing columns.
+        `values_by_role` maps roles ("labels", ...) to loaded columns; `classes` are the class names, if any.
         """
         if "confidence" not in self.values_by_role:
             raise UncertainError(self.explain_missing(), self.source)
@@ -383,7 +397,7 @@ class LoadedColumns:
             raise self.error(f"needs one confidence per row, got shape {confidence.shape}.")
         if len(confidence) == 0:
             raise self.error("has no rows.")
-        # The loss, the confidence, and the file's other columns of single samples: abstentions, weights, groups, ...
+        # The loss, and the file's other columns of single samples: the confidence, abstentions, weights, groups, ...
         fields = self.sample_fields(len(confidence), loss=loss)
         abstained = fields.get("abstained")
         self.check_answers_have_loss(loss, abstained)
@@ -393,6 +407,7 @@ class LoadedColumns:
             fields["confidence"] = np.where(abstained, 0.0, confidence)
         fields["prediction"] = self.values_by_role.get("prediction")
         labels = self.values_by_role.get("labels")
+        # one-hot labels are left out: no prediction here is compared with them
         if isinstance(labels, TextValues):
             fields["label_words"] = labels
         elif labels is not None and labels.ndim == 1:
@@ -403,7 +418,8 @@ class LoadedColumns:
         """Raise BlankOutcomesError where an empty cell of correct, error, loss or labels hides how wrong an answer is.
 
         `loss` is NaN there; `abstained` is a mask, or None where the model answered every row. `values_by_role` maps
-        roles ("labels", ...) to loaded columns, `roles` to their names.
+        roles ("labels", ...) to loaded columns, `roles` to their names. BlankOutcomesError is a DataError that callers
+        recognise; its text is that of `error`, which names the file. Rows in messages count from 1.
         """
         is_missing = np.isnan(np.asarray(loss, np.float64))
         if abstained is not None:
@@ -440,6 +456,7 @@ class LoadedColumns:
         """Raise DataError where a row that the model answered has no confidence.
 
         `confidence` is NaN where a row has none; `abstained` is a mask, or None where the model answered every row.
+        `error` makes a DataError that names the file.
         """
         is_missing = np.isnan(confidence.astype(np.float64))
         if abstained is not None:
@@ -463,8 +480,8 @@ class LoadedColumns:
         """
         labels = self.values_by_role.get("labels")
         prediction = self.values_by_role.get("prediction")
-        # Comparable are words with words, and numbers with numbers. Others matter only where nothing else gives losses:
-        # `zero_one_loss` refuses them below.
+        # Checks alone; the losses follow below. Comparable are words with words, and numbers with numbers. Others
+        # matter only where nothing else gives losses: `zero_one_loss` refuses them below.
         if labels is not None and prediction is not None and _are_comparable(labels, prediction):
             label_loss = self.zero_one_loss(labels, prediction)
             self.refuse_contradicted_correctness(is_wrong=label_loss == 1, is_known=~np.isnan(label_loss))
@@ -474,10 +491,11 @@ class LoadedColumns:
         if "error" in self.values_by_role:
             return NamedLosses(self.require_truth_values("error"), name="zero_one")
         if "loss" in self.values_by_role:
-            self.refuse_score_as_loss()  # by the column's name
+            self.refuse_score_as_loss()  # raises if the column's name says that larger is better
             return NamedLosses(self.require_numbers("loss"), name="loss")
         if labels is not None and prediction is not None:
             return NamedLosses(self.zero_one_loss(labels, prediction), name="zero_one")
+        # a DataError after which the command line may ask for the missing columns
         raise UncertainError(self.explain_missing(), self.source)
 
     def read_correctness(self) -> NamedLosses:
@@ -485,7 +503,7 @@ class LoadedColumns:
 
         The name is "zero_one", or "partial_credit" where some answer is neither right nor wrong. DataError where
         numbers lie outside 0 to 1, or words are no truth values. `values_by_role` maps roles ("labels", ...) to loaded
-        columns.
+        columns: arrays of numbers, or `TextValues`. Rows in messages count from 1.
         """
         values = self.values_by_role["correct"]
         if isinstance(values, TextValues):
@@ -494,6 +512,7 @@ class LoadedColumns:
         scored_loss = loss[~np.isnan(loss)]
         if scored_loss.size and not (scored_loss.min() >= 0 and scored_loss.max() <= 1):
             farthest_row = int(np.nanargmax(np.abs(loss - 0.5)))  # outside of 0 to 1; the message shows it
+            # for few numbers, some below 0: how to say what each means; otherwise ""
             remedy = self._explain_grades_by_numbers(1 - scored_loss) or (
                 "Divide a score by its maximum (-c correct=NAME/10), or name another column."
             )
@@ -507,7 +526,9 @@ class LoadedColumns:
         """Return the sentence that asks what each number of the column of correctness means.
 
         That is where some are below 0, so that no maximum makes them shares: -1, 0 and 1, or preferences 0, 1 and 2
-        less 1. "" where none is negative, or where they are many. `correctness` holds the numbers without gaps.
+        less 1. "" where none is negative, or where more than `MAX_GRADES`, 6, differ. `correctness` holds the numbers
+        without gaps, at least one. `roles` maps each role to the names of its columns; such a name may be a computation
+        (`preference-1`), and the numbers that are asked about are then those of the column itself.
         """
         if correctness.min() >= 0:
             return ""
@@ -543,7 +564,8 @@ class LoadedColumns:
     def zero_one_loss(self, labels: Values, prediction: Values) -> np.ndarray:
         """Return 1 where the prediction is not the label, 0 where it is, NaN where there is no label.
 
-        DataError unless both are words, or both are numbers, and they have one length.
+        DataError unless both are words, or both are numbers, and they have one length. Words are equal if their texts
+        are; a missing prediction of a known label is wrong.
         """
         if not _are_comparable(labels, prediction):
             raise self.error("labels and predictions must be of one kind and length to be compared.")
@@ -559,7 +581,8 @@ class LoadedColumns:
 
         Keys are keyword arguments of `Predictions`; columns that the file lacks are left out. DataError where any
         column, those passed as `fields` included, does not have `n` rows, or where weights, costs or confidences are
-        text. `values_by_role` maps roles ("labels", ...) to loaded columns.
+        text. `values_by_role` maps roles ("labels", ...) to loaded columns: arrays of numbers, or `TextValues`. Masks
+        are True where the model abstained, or where a question has no answer.
         """
         abstained = self.find_abstentions()
         if abstained is not None:
@@ -579,14 +602,15 @@ class LoadedColumns:
             fields["groups"] = self.values_by_role["groups"]
         for role in ("sample_weight", "cost", "confidence"):
             if role in self.values_by_role:
-                fields[role] = self.require_numbers(role).reshape(-1)
+                fields[role] = self.require_numbers(role).reshape(-1)  # raises for text
         self.check_lengths(n, fields)
         return fields
 
     def refuse_missing_clusters(self) -> None:
         """Raise DataError where the cell of a cluster is empty: rows of unknown clusters are not one cluster.
 
-        `values_by_role` maps roles ("labels", ...) to loaded columns, `roles` to their names.
+        `values_by_role` maps roles ("labels", ...) to loaded columns, `roles` to their names. The role of clusters must
+        be among them. Clusters may be texts, numbers of shape (n,), or two columns of shape (n, 2).
         """
         clusters = self.values_by_role["clusters"]
         if isinstance(clusters, TextValues) or clusters.ndim == 1:
@@ -598,6 +622,7 @@ class LoadedColumns:
                 )  # NaN is not equal to itself
                 for column in clusters.T.tolist()
             ]
+        # `has_value`: for each row, is the cell neither empty nor NaN?
         is_missing = ~np.all([has_value(column) for column in columns], axis=0)
         if is_missing.any():
             count = int(is_missing.sum())
@@ -633,7 +658,7 @@ class LoadedColumns:
         By the columns `unanswerable` or `answerable`; None where there is neither. A column that the user did not name
         and that does not say true or false in every row is left out with a warning. DataError where the user named such
         a column, or where the two columns contradict each other. `values_by_role` maps roles ("labels", ...) to loaded
-        columns.
+        columns, and `stated_roles` are the roles whose columns the user named.
         """
         masks = []  # of unanswerable questions, one by each column that the file has
         for role, value_of_unanswerable in (("unanswerable", 1.0), ("answerable", 0.0)):
@@ -663,7 +688,9 @@ class LoadedColumns:
         one-hot rows are returned as they are; but where the classes are named by numbers (`prob_1`, `prob_2`), numbers
         are looked up in these. DataError where the order of the classes is not known (labels are words and there are no
         class names, or labels are numbers and columns are named by words), or where a label is none of the classes.
-        `values_by_role` maps roles ("labels", ...) to loaded columns.
+        `values_by_role` maps roles ("labels", ...) to loaded columns; `classes` are the class names in the order of the
+        class scores, empty where there are none. Numbers start from 0, and are not checked against the number of
+        classes here.
         """
         labels = self.values_by_role["labels"]
         if isinstance(labels, TextValues):
@@ -672,9 +699,9 @@ class LoadedColumns:
                     "the labels are words, so the order of the classes must be known. "
                     "State it with --classes first,second,... or a `classes` array in the file."
                 )
-            return self.look_up_labels(labels, self.classes)
+            return self.look_up_labels(labels, self.classes)  # positions in `classes`
         is_one_hot = labels.ndim != 1
-        if is_one_hot or not self.classes:
+        if is_one_hot or not self.classes:  # without names, numbers are those of the columns
             return labels
         numbers_in_names = _trailing_numbers(self.classes)  # ("1", "2") of prob_1 and prob_2; empty for words
         if numbers_in_names:
@@ -693,7 +720,8 @@ class LoadedColumns:
     def look_up_labels(self, labels: TextValues, classes: tuple[str, ...]) -> np.ndarray:
         """Return the position of each label among the classes; DataError where a label is none of them.
 
-        With empty cells the positions are float64, NaN for an empty one, as numbers with empty cells are read.
+        With empty cells the positions are float64, NaN for an empty one, as numbers with empty cells are read;
+        otherwise they are integers. Blanks around the names of classes do not count. `_BLANK_LABELS` are "" and "nan".
         """
         class_numbers = labels.positions_in(map(str.strip, classes))  # -1 where it is none
         is_blank = (class_numbers < 0) & (labels.positions_in(_BLANK_LABELS) >= 0)
@@ -708,13 +736,14 @@ class LoadedColumns:
     def require_numbers(self, role: str) -> np.ndarray:
         """Return the values of a role, which must be numbers; DataError where they are text, even numbers in quotes.
 
-        True and false are 1 and 0. `values_by_role` maps roles ("labels", ...) to loaded columns.
+        True and false are 1 and 0. `values_by_role` maps roles ("labels", ...) to loaded columns, and must have this
+        one. Numbers are returned as they are, in their shape and type, with NaN where a cell is empty.
         """
         values = self.values_by_role[role]
         if isinstance(values, TextValues):
-            if (
-                role == "confidence"
-            ):  # some answers may lack one; the other roles must have a number in each row
+            # some answers may lack a confidence; the other roles must have a number in each row
+            if role == "confidence":
+                # of texts such as 0.5 and N/A in a csv file; None where there is any other text
                 numbers = numbers_with_missing_marks_or_none(values, self.source.format)
                 if numbers is not None:
                     return numbers
@@ -730,15 +759,16 @@ class LoadedColumns:
     def require_truth_values(self, role: str) -> np.ndarray:
         """Return 1 for true and 0 for false in each row as float64; NaN for an empty cell.
 
-        The values of the role must be booleans, 0 and 1, or words of `TRUTH_WORDS` in any case; DataError otherwise.
-        `values_by_role` maps roles ("labels", ...) to loaded columns, `roles` to their names.
+        The values of the role must be booleans, 0 and 1, or words of `TRUTH_WORDS` (true, yes, t, 1, false, no, f, 0)
+        in any case; DataError otherwise. `values_by_role` maps roles ("labels", ...) to loaded columns, `roles` to
+        their names. `TextValues` hold each distinct text once, and in `code_of_row` the index of each row's text.
         """
         values = self.values_by_role[role]
         if isinstance(values, TextValues):
             words = [text.strip().lower() for text in values.distinct_texts]
             for text, word in zip(values.distinct_texts, words):
                 if word not in TRUTH_WORDS:
-                    if role == "correct":
+                    if role == "correct":  # other words may be grades, whose meaning the user can state
                         raise self.error(explain_grades(str(self.roles[role]), values.distinct_texts))
                     remedy = " Name another column with -c correct=NAME." if role == "error" else ""
                     raise self.error(f"`{role}` must be true or false, got {display_name(text)!r}.{remedy}")
@@ -754,13 +784,16 @@ class LoadedColumns:
         """Return the message for a file whose columns do not make predictions: what it has, and what to state.
 
         The cases: class scores without labels, an array without a name (readers call it "array"), and everything else.
-        `roles` maps each role ("labels", "confidence", ...) to its columns.
+        `roles` maps each role ("labels", "confidence", ...) to its columns, and `stated_roles` are those that the user
+        named. `source` is the file, with its columns by name; `list_columns` lists their names as one text. The caller
+        puts the name of the file before the message.
         """
         listed = self.source.list_columns()
         for role in ("logits", "probs"):
             if role in self.roles:
                 remedy = "State them with --labels FILE or --column labels=NAME"
                 return f"has {role} and no labels. {remedy}; it has {listed}."
+        # a column whose name is one for right and wrong answers, and that the user named as something else
         for role in sorted(self.stated_roles & self.roles.keys()):
             for name in self.roles[role].names:
                 if role != "correct" and normalise_name(name) in COLUMN_NAMES["correct"]:
@@ -802,7 +835,7 @@ def _round_up(value: float) -> str:
 def _trailing_numbers(classes: tuple[str, ...]) -> tuple[str, ...]:
     """Return the numbers in the names of numbered classes (0, 1 or class_0, class_1); empty where names are words.
 
-    It is empty too where the names have different words before their numbers.
+    It is empty too where the names have different words before their numbers. Leading zeros are dropped.
 
     >>> _trailing_numbers(("class_2", "class_10")), _trailing_numbers(("cat", "dog2"))
     (('2', '10'), ())

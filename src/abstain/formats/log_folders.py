@@ -62,8 +62,8 @@ class LogFolder(NamedTuple):
 def split_by_column(source: OpenedTable, name: str) -> dict[str, OpenedTable]:
     """Split one long table by the values of a column, such as the model: value -> the table of its rows.
 
-    Values come in the order of the table. A column is loaded once for all parts. UncertainError where there is no such
-    column, DataError where some column has another number of rows.
+    Values come in the order of the table. A column is loaded once for all parts, when the first part needs it.
+    UncertainError where there is no such column, DataError where some column has another number of rows.
 
     >>> from abstain.formats.columns import Column
     >>> table = OpenedTable(Path("t.csv"), "csv", {"m": Column.of(TextValues.of("aba")), "x": Column.of(np.arange(3))})
@@ -89,6 +89,7 @@ def split_by_column(source: OpenedTable, name: str) -> dict[str, OpenedTable]:
     parts = {}
     for value in dict.fromkeys(texts.tolist()):
         row_numbers = np.flatnonzero(texts == value)
+        # `rows` makes a column of these rows and reads nothing yet
         part_columns = {
             column_name: column.rows(row_numbers) for column_name, column in cached_columns.items()
         }
@@ -107,7 +108,8 @@ def find_log_files(files_and_folders: Iterable[str | Path]) -> list[Path]:
     """Return the files in folders and in the folders inside them, in the order of their names; files stay themselves.
 
     Hidden files are left out. Of the folder of a HELM run, only the file with the scores is returned. DataError where
-    there are more than `_MAX_FILES`.
+    there are more than `_MAX_FILES` (20,000), counted while walking, so that a disk is not read to its end. `_walk`
+    yields the files of a folder and of the folders in it; of a file, the file itself, even if it does not exist.
     """
     paths: list[Path] = []
     for file_or_folder in files_and_folders:
@@ -152,8 +154,8 @@ def read_log_folder(
     Returns
     -------
     LogFolder
-        Files that are no logs, logs that cannot be read, and copies of another file of the same model and task are
-        listed with the reason; none of them is an error.
+        Runs are sorted by task, then by model. Files that are no logs, logs that cannot be read, and copies of another
+        file of the same model and task are listed with the reason; none of them is an error.
     """
     # by task and model: one `_ReadRun` (task, model, log, notes) from each file
     runs_by_name: dict[tuple[str, str], list[_ReadRun]] = {}
@@ -163,6 +165,7 @@ def read_log_folder(
     names_by_path: dict[Path, list[tuple[str, str]]] = {}  # task and model of each log that was read
     for path in paths:
         try:
+            # one run for each task and model that the file holds; raises AbstainError for a file that is no log
             read_runs = _read_file(path, open_file, make_log)
             names_by_path[path] = [(read_run.task, read_run.model) for read_run in read_runs]
             first_path = copy_of.get(path)  # None where the file is no copy
@@ -177,15 +180,17 @@ def read_log_folder(
                 runs_by_name.setdefault((read_run.task, read_run.model), []).append(read_run)
         except AbstainError as error:
             unread[str(path)] = one_line(error)
-            if path.suffix.lower() in _NO_LOG_ENDINGS:  # whatever was found wrong with it as a table
+            # such as .md, .png or .py: whatever was found wrong with it as a table says nothing
+            if path.suffix.lower() in _NO_LOG_ENDINGS:
                 unread[str(path)] = f"{path}: is not a log: its name ends in {path.suffix}."
+    # Files of one name that share no question are not repeated runs: their models are called by their folders too.
     runs_by_name = _tell_files_apart(runs_by_name)
     runs = [
         RunLog(
             task=task,
             model=model,
             run_count=len(read_runs),
-            log=join_runs([read_run.log for read_run in read_runs]),
+            log=join_runs([read_run.log for read_run in read_runs]),  # each run is one epoch, counted from 1
             notes=_distinct_notes(read_runs),
         )
         for (task, model), read_runs in sorted(runs_by_name.items(), key=lambda item: item[0])
@@ -199,11 +204,15 @@ def _tell_files_apart(
     """Return the runs by task and model, where files of one name that share no question are no runs of one model.
 
     Such files, like `output.json` in the folders of several evaluations, are called by their folders too, from the
-    first folder in which they differ. Models that the logs name themselves keep their names.
+    first folder in which they differ. Models that the logs name themselves keep their names. Keys are (task, model);
+    the result is a new dict. `folder_of_name` is the folder of a file after which the model is called, None where the
+    log names its model.
     """
     told_apart: dict[tuple[str, str], list[_ReadRun]] = {}
     for (task, model), read_runs in runs_by_name.items():
         folders = [read_run.folder_of_name for read_run in read_runs if read_run.folder_of_name is not None]
+        # some log names its model, or all files share questions: these are repeated runs of one model
+        # (`_some_share_no_question`: have two of the logs no question in common?)
         if len(folders) < len(read_runs) or not _some_share_no_question([run.log for run in read_runs]):
             told_apart.setdefault((task, model), []).extend(read_runs)
             continue
@@ -228,11 +237,12 @@ def _find_copies(paths: Sequence[Path]) -> dict[Path, Path]:
     """Return file -> the first file with the same content, for each file that is not itself the first.
 
     Only files of one size are read. The score files of HELM runs are left out: runs with equal scores may be of other
-    models, which other files of their folders say.
+    models, which other files of their folders say. `paths` are in the order in which files count: the first one of
+    equal files stays. Files that do not exist are passed over.
     """
     paths_by_size: dict[int, list[Path]] = {}
     for path in paths:
-        if path.name != INSTANCES_FILE and path.is_file():
+        if path.name != INSTANCES_FILE and path.is_file():  # the name of every file of HELM's scores
             paths_by_size.setdefault(path.stat().st_size, []).append(path)
     copy_of = {}
     for paths_of_size in paths_by_size.values():
@@ -242,7 +252,7 @@ def _find_copies(paths: Sequence[Path]) -> dict[Path, Path]:
         for path in paths_of_size:
             with path.open("rb") as stream:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            first_path = first_path_of_digest.setdefault(digest, path)
+            first_path = first_path_of_digest.setdefault(digest, path)  # this file, if it is the first
             if first_path != path:
                 copy_of[path] = first_path
     return copy_of
@@ -271,17 +281,18 @@ def _read_file(
     """Return the logs of one file: of each task and of each model that it holds.
 
     A model without a name is called by the file; in a HELM run, whose files always have the same names, by the folder.
-    DataError where the file has losses from which no accuracy follows.
+    `open_file` opens a file as a table, and `make_log` makes the log of a table. Raises what these two raise, and
+    DataError where the file has losses from which no accuracy follows, those outside 0 to 1.
     """
     source = open_file(path)
-    model = source.facts.model
+    model = source.facts.model  # facts are what a harness's file says of itself; empty for a plain table
     parts = {model: source}  # by model: the table of its rows; one model, unless a column names several
-    model_column = find_model_column(source)
+    model_column = find_model_column(source)  # its name, or nothing where the table has none
     if model_column:
         parts = split_by_column(source, model_column)
     read_runs = []
     notes = source.facts.notes
-    is_helm_run = path.name == INSTANCES_FILE
+    is_helm_run = path.name == INSTANCES_FILE  # "per_instance_stats.json"
     file_name = path.absolute().parent.name if is_helm_run else model_name(path)
     for part_model, part in parts.items():
         log = make_log(part)
@@ -296,6 +307,7 @@ def _read_file(
         if log.task is None:  # no column of tasks: one task, which the log may name
             read_runs.append(read_run)
             continue
+        # one text per row; `select_answers` keeps the rows of a mask
         tasks = as_texts(log.task)
         read_runs += [
             read_run._replace(task=str(task), log=select_answers(log, tasks == task))
@@ -337,6 +349,7 @@ def join_runs(logs: Sequence[Log]) -> Log:
     All losses lie between 0 (right) and 1 (wrong). Runs whose losses have different names ("zero_one" if they are 0 and
     1 only, "partial_credit", or "loss" for a column of losses) together have "partial_credit". The rules are those of
     the first run, since all runs were read by the same options. Its notes, and which columns it used, stand for all.
+    There must be at least one log. Epochs are numbered from 1 in the order of the logs.
     """
     if len(logs) == 1:
         return logs[0]
@@ -369,7 +382,8 @@ def join_runs(logs: Sequence[Log]) -> Log:
 def mean_correctness(log: Log) -> dict[str, float]:
     """Return question -> mean correctness of its scored rows, from 0 to 1; a missing answer counts as wrong, with 0.
 
-    Questions without a name are numbered from 1. Questions without a scored row are left out.
+    Questions without a name are numbered from 1. Questions without a scored row are left out. A question may have
+    several rows, one per run. Losses must lie between 0 (right) and 1 (wrong).
     """
     numbers = [str(number) for number in range(1, log.n + 1)]
     names = numbers if log.question is None else as_texts(log.question).tolist()

@@ -152,9 +152,11 @@ def read_table_log(source: OpenedTable, limits: Limits) -> OpenedTable:
     """Return the log that an opened table holds where a harness wrote it; otherwise the table unchanged.
 
     DataError where the log is damaged or needs more memory than `limits` allow. `source` is the opened file: its
-    columns by name, with their types.
+    columns by name, with their types. `TABLE_LOG_READERS` has one entry for each harness that writes tables: `formats`
+    are those of its files, `recognise` says whether a table is one of its logs, and `read` returns the rows and what
+    their columns mean. The first reader that recognises the table reads it.
     """
-    if source.is_harness_log:
+    if source.is_harness_log:  # it was read as one before, as JSON files are
         return source
     for reader in TABLE_LOG_READERS:
         if source.format in reader.formats and reader.recognise(source):
@@ -168,7 +170,8 @@ def read_json_log(path: Path, content: Any, limits: Limits, load_json: LoadJson)
     `content` is the parsed file, and `load_json` loads another file of the same run. A file with a single line may be
     parsed as an object where it should be a list of one record, or the other way round, so both readings are tried.
     DataError where the log is recognised but damaged, needs more than `limits` allow, or is not the file of the run
-    that holds the answers.
+    that holds the answers. `LOG_READERS` has one entry per harness: `recognise` looks at the content alone, and `read`
+    returns the rows and what their columns mean. The first reader that recognises the content reads it.
     """
     helm_log.check_holds_scores(path)  # raises DataError for the other files of a HELM run
     if isinstance(content, list) and len(content) == 1:

@@ -49,7 +49,8 @@ class LogContent(NamedTuple):
 def get_nested(content: Any, *keys: Any) -> Any:
     """Return what lies under these keys (of dicts) and indices (of lists), one after the other.
 
-    None where anything on the way is missing or is neither a dict nor a list. `content` is a parsed JSON value.
+    None where anything on the way is missing or is neither a dict nor a list. `content` is a parsed JSON value. The
+    content itself where there are no keys.
     """
     for key in keys:
         if isinstance(content, dict):
@@ -74,6 +75,7 @@ def summarise_token_logprobs(logprobs: Any) -> Row:
     are no tokens, or where one of them has no number.
     """
     tokens = logprobs if isinstance(logprobs, list) else []
+    # `float_or_none` gives None for what is no number
     numbers = [float_or_none(token.get("logprob") if isinstance(token, dict) else token) for token in tokens]
     values = [value for value in numbers if value is not None]
     if not values or len(values) < len(numbers):
@@ -95,7 +97,7 @@ def confidences_of_options(options: list[ScoredOption], is_normalised: bool) -> 
     "softmax" is the largest probability, "margin" the largest log-likelihood less the second, "loglikelihood" the
     largest. "softmax_norm", from log-likelihoods per character, is added only with `is_normalised` (the record has a
     normalised accuracy) and where all lengths are known (an option's `length` in characters is 0 where it is not).
-    {"softmax": None} where a log-likelihood is not finite.
+    {"softmax": None} where a log-likelihood is not finite. The result is part of a row: column name -> value.
     """
     loglikelihoods = [option.loglikelihood for option in options]
     if not all(map(math.isfinite, loglikelihoods)):
@@ -132,7 +134,8 @@ def read_unanswerable(question: Any) -> Row:
     """Return the column `UNANSWERABLE` of a question, the dict in which a log keeps what its data set says of it.
 
     Empty unless the dict has a truth value whose name says it: "unanswerable", "is_impossible" ..., or "is_answerable",
-    which is inverted.
+    which is inverted. The first such name counts. `COLUMN_NAMES` lists the names of a column by role, in a normal form
+    without case and marks, which `normalise_name` makes.
     """
     if not isinstance(question, dict):
         return {}
@@ -151,14 +154,16 @@ def make_log_source(path: Path, limits: Limits, content: LogContent) -> OpenedTa
 
     `path` names the log in messages. Columns come in the order in which rows first have them. Scorers (columns of
     correctness) and columns of confidences that no row has are removed from the facts. DataError where there
-    are no rows, or where they would need more memory or columns than `limits` allow.
+    are no rows, or where they would need more memory or columns than `limits` allow. `content` has one dict per answer,
+    and the facts: which tool wrote the log, and what its columns mean. Neither is changed.
     """
     rows, facts = content
     if not rows:
         raise file_error(path, f"is a log of {facts.tool} that holds no answers.")
     names = list(dict.fromkeys(name for row in rows for name in row))
     limits.check_columns(path, len(names))
-    limits.check_memory(path, _BYTES_PER_VALUE * len(names) * len(rows))
+    limits.check_memory(path, _BYTES_PER_VALUE * len(names) * len(rows))  # raises, as the line above does
+    # a row without the column counts as None
     columns = {name: _make_column([row.get(name) for row in rows]) for name in names}
     column_of_role = dict(facts.column_of_role)
     if UNANSWERABLE in columns:  # the name of the column and of its role

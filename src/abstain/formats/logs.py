@@ -62,7 +62,8 @@ def find_fractions(name: str, numbers: np.ndarray, *, min_rows_to_judge: int = 1
     """Return a sentence where a confidence that is stated to hold percentages seems to hold fractions; otherwise "".
 
     It seems so where at least `min_rows_to_judge` of its numbers are finite, none exceeds 1, and not all are 0. The
-    sentence, with the confidence's `name`, has no remedy: callers add theirs.
+    sentence, with the confidence's `name`, has no remedy: callers add theirs. `numbers` holds the confidences of a
+    file, NaN where one is missing. Callers ask for several rows, since few percentages may all be 1 or less.
     """
     finite = numbers[np.isfinite(numbers)]
     if finite.size < min_rows_to_judge or not 0 < finite.max(initial=0.0) <= 1:
@@ -133,7 +134,8 @@ class Rules:
         `purpose` says what the file is read for: "one file", "several confidences" (of one file), "compared", "cascade"
         or "learning". Each has defaults: unanswered questions count as "abstained" or "wrong", answers without a
         confidence are "left_out" or ranked "last". With losses other than right and wrong (`loss_name` "loss"), an
-        unanswered question is an abstention by default, whatever the purpose.
+        unanswered question is an abstention by default, whatever the purpose. What the user set stays, and these rules
+        themselves are not changed. KeyError for another purpose.
         """
         defaults = dict(DEFAULTS[purpose])  # values of "unanswered" and "missing"
         if loss_name == "loss":
@@ -279,7 +281,8 @@ class Log(Printable):
         """Return the scored rows as graded answers, one each; a question without an answer is not attempted.
 
         Scored rows have a grade, or need none since there is no answer. Only for answers that are right, wrong or
-        partly right (`is_graded`).
+        partly right (`is_graded`), whose losses lie between 0 (right) and 1 (wrong). `unanswerable` says of each row
+        whether its question has no answer; None where the file does not say it.
         """
         rows = self.scored  # a mask
         attempted = self.answered[rows]
@@ -298,13 +301,14 @@ class Log(Printable):
         """
         if self.question is None:
             return self.clusters
-        is_named = has_value(self.question)
+        is_named = has_value(self.question)  # for each row: is the cell neither empty nor NaN?
         names = [
             name if is_named[row] else f"(row {row + 1})"
             for row, name in enumerate(as_texts(self.question).tolist())
         ]
         if self.task is not None:
             names = [f"{task}: {name}" for task, name in zip(as_texts(self.task).tolist(), names)]
+        # fewer names than rows (`n`): some question repeats
         return np.array(names, dtype=object) if len(set(names)) < self.n else self.clusters
 
     def row_ids(self) -> Column | None:
@@ -338,7 +342,8 @@ class Log(Printable):
         Rows that were not scored are left out, and answers that lack one of the confidences too unless `rules.missing`
         is "last". By `rules.unanswered`, an unanswered question is wrong and ranked last (its row is marked in
         "refused"), or an abstention (marked in "abstained"). `rules` replace those that the log was read by; what they
-        leave open gets the defaults for one file. The log must have a confidence.
+        leave open gets the defaults for one file. The log must have a confidence. `answered` is a mask of the rows with
+        an answer, `scored` one of those that have a loss or need none since there is no answer.
 
         DataError where no row is left, or where an unanswered question is to count as wrong and the losses are not
         those of right and wrong answers.

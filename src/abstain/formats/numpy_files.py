@@ -52,16 +52,17 @@ class ArrayHeader(NamedTuple):
 def _read_header(path: Path, array_name: str, stream: IO[bytes]) -> ArrayHeader:
     """Read the header of an npy array at the start of a stream, which then stands at the first value.
 
-    `array_name` is for messages: a name in backquotes, or "it". DataError where it is no npy header, where it is too
-    long, or where the array holds Python objects or has a negative length.
+    `array_name` begins messages: a name in backquotes, or "it" in a file with a single array. DataError where it is no
+    npy header, where it is too long, or where the array holds Python objects or has a negative length. In the result,
+    `length` is the number of bytes up to the first value. What numpy raises for other damage, callers make a DataError.
     """
     magic = stream.read(8)  # six fixed bytes, and two with the version of the format
     if magic[:6] != b"\x93NUMPY" or len(magic) < 8:
         raise file_error(path, f"{array_name} must be a numpy array, got something else.")
     is_version_2 = magic[6] >= 2  # version 3 differs from 2 in the encoding of names alone
-    length_bytes = stream.read(4 if is_version_2 else 2)
+    length_bytes = stream.read(4 if is_version_2 else 2)  # the length of the text that follows
     length = int.from_bytes(length_bytes, "little")
-    if length > _MAX_HEADER_LENGTH:
+    if length > _MAX_HEADER_LENGTH:  # 64 kB
         raise file_error(path, f"{array_name} has a header of {length} bytes, which no array needs.")
     # a dict literal with shape, order and type, which numpy parses without running code
     text = stream.read(length)
@@ -83,6 +84,7 @@ def _read_values(path: Path, array_name: str, stream: IO[bytes], header: ArrayHe
     """Read the values of an npy array; the stream stands at the start of its header, which is skipped.
 
     `array_name` is for messages: a name in backquotes, or "it". DataError where the stream ends before the last value.
+    `header` was read from the same array before, and the caller has checked that so many bytes may be allocated.
     """
     stream.read(header.length)
     data = bytearray(header.value_bytes)
@@ -103,9 +105,11 @@ def open_npy(path: Path, limits: Limits) -> OpenedTable:
     """Open one array without a name (it is called "array"), or the fields of a structured array by their names.
 
     Only the header is read here. DataError where the values would need more memory than is allowed, or where the file
-    is shorter than its header says. `limits` bounds the memory that the file may take.
+    is shorter than its header says. `limits` bounds the memory that the file may take. `reporting_damage` turns errors
+    of numpy and of decompression into a DataError.
     """
     with reporting_damage(path, "npy"), open_limited(path, limits) as stream:
+        # messages call an array without a name "it": "a.npy: it holds Python objects ..."
         header = _read_header(path, array_name="it", stream=stream)
         limits.check_memory(path, header.value_bytes)
         bytes_present = path.stat().st_size - header.length  # of a file that is not compressed
@@ -120,15 +124,16 @@ def open_npy(path: Path, limits: Limits) -> OpenedTable:
             return _read_values(path, array_name="it", stream=stream, header=header)
 
     def load_field(name: str) -> np.ndarray:
-        return np.ascontiguousarray(load_array()[name])
+        return np.ascontiguousarray(load_array()[name])  # reads the whole array for each field
 
     if not header.dtype.names:
         return OpenedTable(path=path, format="npy", columns={"array": header.make_column(load_array)})
     columns = {}
     for name in header.dtype.names:
-        # For the column's shape and kind; `load_field` reads the values. The base of a field with a shape of its own is
-        # the type of its numbers.
-        field_header = header._replace(dtype=header.dtype[name].base)
+        field = header.dtype[name]
+        # For the column's shape and kind; `load_field` reads the values. A field may have a shape of its own, such as
+        # three numbers per row; the type of its numbers is then its base.
+        field_header = header._replace(shape=header.shape + field.shape, dtype=field.base)
         columns[name] = field_header.make_column(partial(load_field, name))
     return OpenedTable(path=path, format="npy", columns=columns)
 
@@ -138,7 +143,8 @@ def open_npz(path: Path, limits: Limits) -> OpenedTable:
 
     Only the headers are read here. DataError where all arrays together would need more memory than is allowed, where
     two have one name, or where one is longer than the archive states. Arrays keep their names, without ".npy". `limits`
-    bounds the memory and the number of columns that a file may take.
+    bounds the memory and the number of columns that a file may take. `reporting_damage` turns errors of the zip library
+    and of numpy into a DataError; `display_name` makes a name of the file safe to print.
     """
 
     def load(member: zipfile.ZipInfo, header: ArrayHeader) -> np.ndarray:
@@ -169,7 +175,7 @@ def open_npz(path: Path, limits: Limits) -> OpenedTable:
                     path,
                     f"`{display_name(name)}` announces {header.value_bytes} bytes, more than the archive has.",
                 )
-            total_bytes += header.value_bytes
+            total_bytes += header.value_bytes  # decompressed, as the header states it
             limits.check_memory(path, total_bytes)
             columns[name] = header.make_column(partial(load, member, header))
     return OpenedTable(path=path, format="npz", columns=columns)

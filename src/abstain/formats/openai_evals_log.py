@@ -127,7 +127,9 @@ def read_simple_evals(path: Path, content: Any, load_json: LoadJson) -> LogConte
     """Read the examples of simple-evals: one row each, with the numbers that its metadata hold.
 
     DataError where the evaluation kept no metadata of its examples, as most do. `content` is the parsed file;
-    `load_json`, which all readers of logs take, is not used.
+    `load_json`, which all readers of logs take, is not used. A row is a dict, column name -> value. Columns of
+    correctness are those whose numbers all lie between 0 and 1; "score" is taken if it is one of them, or the only one,
+    and otherwise the user has to name one.
     """
     examples = get_nested(content, "metadata", "example_level_metadata")
     if not isinstance(examples, list) or not any(isinstance(example, dict) for example in examples):
@@ -139,7 +141,7 @@ def read_simple_evals(path: Path, content: Any, load_json: LoadJson) -> LogConte
     rows: list[Row] = []
     for index, example in enumerate(examples):
         fields = example if isinstance(example, dict) else {}  # an example without metadata may be None
-        numbers = {name: float_or_none(value) for name, value in fields.items()}
+        numbers = {name: float_or_none(value) for name, value in fields.items()}  # None for what is no number
         row: Row = {"question": text_or_none(get_nested(example, "prompt_id")) or str(index)}
         row |= {name: number for name, number in numbers.items() if number is not None}
         row[TOKENS] = float_or_none(get_nested(example, "usage", "total_tokens"))

@@ -37,7 +37,8 @@ def unpacked_size(path: Path, chunk: Any) -> int:
     """Return the bytes that the pages of a column chunk need once decompressed.
 
     `chunk` is pyarrow's `ColumnChunkMetaData` of one column in one row group. ValueError, KeyError or IndexError where
-    the pages are damaged.
+    the pages are damaged. The headers of the pages are read, not their values; the file is mapped into memory.
+    Positions are bytes from the start of the file.
     """
     start = chunk.data_page_offset
     # A dictionary page lies before the data pages.
@@ -54,7 +55,9 @@ def _page_sizes(data: mmap.mmap, start: int, end: int, value_count: int) -> Iter
 
     Each page begins with a header that states its sizes. Stops after the page that holds the last of the chunk's
     `value_count` values, as pyarrow does. ValueError where a size is negative or there are too many pages. `data` is
-    the file, mapped into memory.
+    the file, mapped into memory. `start` is the first byte of the first header, `end` the first byte after the chunk.
+    The constants `..._FIELD` are numbers of fields in the header, by Parquet's definition. The caller catches KeyError
+    (a field is missing) and IndexError (the file ends) too.
     """
     position = start
     unread_value_count = value_count
@@ -68,7 +71,7 @@ def _page_sizes(data: mmap.mmap, start: int, end: int, value_count: int) -> Iter
         yield header[_UNCOMPRESSED_SIZE_FIELD]
         position += header[_COMPRESSED_SIZE_FIELD]
         for field in _DATA_PAGE_HEADER_FIELDS:  # a dictionary page has none of them
-            if field in header:
+            if field in header:  # itself a struct: the number of values in the page is one of its fields
                 unread_value_count -= header[field][_VALUE_COUNT_FIELD]
     raise ValueError(f"a column has more than {_MAX_PAGES:,} pages")
 
@@ -78,9 +81,10 @@ def _parse_struct(data: mmap.mmap, position: int, depth: int = 0) -> tuple[dict[
 
     A field begins with a byte: the upper half is its number less that of the field before (0: the number follows), the
     lower half its type. A zero byte ends the struct. `depth` counts the structs around this one; ValueError where there
-    are too many, or where a field has an unknown type. `data` is the file, mapped into memory.
+    are too many, or where a field has an unknown type, IndexError where the file ends before. `data` is the file,
+    mapped into memory, and positions are bytes from its start. A struct is a value too, as a dict of this kind.
     """
-    if depth > _MAX_DEPTH:
+    if depth > _MAX_DEPTH:  # 8; page headers need fewer
         raise ValueError("a page header is nested too deeply")
     fields: dict[int, Any] = {}
     field_number = 0
@@ -92,6 +96,7 @@ def _parse_struct(data: mmap.mmap, position: int, depth: int = 0) -> tuple[dict[
             field_number += number_increment
         else:
             field_number, position = _parse_integer(data, position)
+        # the position after the value is where the next field begins
         fields[field_number], position = _parse_value(data, position, type_code, depth)
     return fields, position + 1
 
@@ -100,15 +105,17 @@ def _parse_value(data: mmap.mmap, position: int, type_code: int, depth: int) -> 
     """Return the value at `position` of a type of Thrift's compact protocol, and the position where it ends.
 
     None stands for values that are not needed (doubles, bytes). `depth` counts the structs around the value. ValueError
-    for a type that page headers do not have. `data` is the file, mapped into memory.
+    for a type that page headers do not have (lists, sets and maps among them), IndexError where the file ends. `data`
+    is the file, mapped into memory; positions are bytes from its start.
     """
+    # the constants are the numbers of the types in this protocol
     if type_code in (_TRUE, _FALSE):  # the type itself is the value
         return type_code == _TRUE, position
     if type_code == _BYTE:
         return data[position], position + 1
     if type_code in _INTEGERS:  # of 16, 32 or 64 bits, all written with as many bytes as they need
-        return _parse_integer(data, position)
-    if type_code == _DOUBLE:
+        return _parse_integer(data, position)  # with its sign
+    if type_code == _DOUBLE:  # eight bytes, skipped
         return None, position + 8
     if type_code == _BINARY:  # statistics of a page
         length, position = _parse_unsigned(data, position)
@@ -128,9 +135,8 @@ def _parse_unsigned(data: mmap.mmap, position: int) -> tuple[int, int]:
     """Return a number that is stored in groups of seven bits, and the position after it.
 
     Each byte holds one group, the lowest first; the last byte is below 128, all others are not. ValueError for a number
-    of more than ten bytes.
-
-    `data` is the file, mapped into memory.
+    of more than ten bytes, IndexError where the file ends before the last one. `data` is the file, mapped into memory,
+    and `position` a byte from its start.
     """
     value = 0
     for shift in range(0, 70, 7):  # ten groups hold 64 bits

@@ -164,8 +164,11 @@ class Predictions(Printable):
         `scores` and `losses` are those arguments of `evaluate`: names of what is computed from class scores, "all", or
         None for the default. They are passed on. Where refusals count as wrong, "loss" and "confidence" replace what
         `evaluate` computes from class scores, and "zero_one" is the only loss; DataError where another one is named.
+        A refusal is a question without an answer: `refused` marks those that count as wrong (None: none do), and
+        `abstained` those that count as abstentions.
         """
         if self.has_class_scores and self.refused is not None:
+            # the same predictions with losses and confidences as columns, and without class scores
             by_columns = self._with_computed_columns(scores, losses)
             class_scores = {self.kind: self.class_scores(), "labels": self.labels}
             computed = {"scores": list(by_columns.signals), "losses": ["zero_one"]}
@@ -176,7 +179,7 @@ class Predictions(Printable):
             "logits": self.logits,
             "probs": self.probs,
             "abstained": self.abstained,
-            "unanswerable": self._unanswerable_if_refusals_abstain(),
+            "unanswerable": self._unanswerable_if_refusals_abstain(),  # None where refusals count as wrong
             "sample_weight": self.sample_weight,
             "clusters": self.clusters,
             "groups": self.group_labels(),
@@ -187,14 +190,19 @@ class Predictions(Printable):
         if self.confidence is not None:
             # a file with a single confidence has no `signals`
             arguments["confidence"] = self.signals or {"confidence": self.confidence}
+            # masks by name, of those confidences alone that some rows lack; an empty dict becomes None
             arguments["has_confidence"] = self._rows_with_own_confidence(arguments["confidence"]) or None
         return {name: value for name, value in arguments.items() if value is not None}
 
     def _with_computed_columns(self, scores: Any, losses: Any) -> Predictions:
         """Return the predictions with 0/1 losses and the confidences computed from class scores, instead of these.
 
-        `scores` and `losses` are names, "all" or None as in `arguments`. DataError for a loss other than "zero_one".
+        `scores` and `losses` are names, "all" or None for the default. DataError for a loss other than "zero_one".
+        There must be class scores; `kind` is "logits" or "probs". Questions without an answer that count as wrong are
+        wrong in the losses and ranked last by the confidences. `expand_names` makes a list of names of what the user
+        gave.
         """
+        # all names of scores that can be computed from logits, or from probabilities
         allowed_scores = [
             name for name in score_module.NAMES if self.kind in score_module.by_name(name).takes
         ]
@@ -221,7 +229,8 @@ class Predictions(Printable):
         `confidences` are names; the result maps names to masks. All other rows are ranked last by a number that the
         file does not hold: answers without a confidence, and questions without an answer that count as wrong.
         `gapped_signals` holds the confidences of a log by name, NaN where an answer has none, and `refused` (a mask or
-        None) marks the questions without an answer that count as wrong.
+        None) marks the questions without an answer that count as wrong. A confidence that every row has is not in the
+        result.
         """
         mask_by_name = {}
         for name in confidences:
@@ -321,7 +330,8 @@ class Predictions(Printable):
         Where the file has class scores, they are computed by the names of a score ("max_softmax", ...) and a loss
         ("zero_one", ...). Otherwise they are columns of the file: `loss` is ignored, and `score` may name one of
         several confidences. DataError names the file where values are invalid, or where questions without an answer
-        count as wrong and the loss of class scores is another one than "zero_one".
+        count as wrong and the loss of class scores is another one than "zero_one". `refused` marks these questions,
+        None where there are none. Columns of the file have them as wrong already.
         """
         with naming_file(self.path):  # puts the file's name before the message of an error
             sample_loss = self.loss
@@ -350,14 +360,15 @@ class Predictions(Printable):
 
         The answer is the column of predictions, or else the class of the largest score. Labels that are words may be in
         `label_words` instead of `labels`. DataError where the file has neither class scores with labels nor columns of
-        labels and predictions, or where labels are no classes.
+        labels and predictions, or where labels are no classes. Both results have one entry per sample; classes without
+        names are numbers from 0.
         """
         labels = self.labels if self.label_words is None else self.label_words
         if labels is None or (self.prediction is None and not self.has_class_scores):
             raise file_error(
                 self.path, "needs labels with class scores, or columns of labels and predictions."
             )
-        if self.prediction is not None:
+        if self.prediction is not None:  # both are columns of the file, texts or numbers
             return TrueAndGiven(true_class=as_array(labels), answer=as_array(self.prediction))
         # Without predictions there are class scores, and labels are class numbers or one-hot rows.
         self.own_or_zero_one_losses()  # raises DataError for labels that are no classes
@@ -366,6 +377,7 @@ class Predictions(Printable):
             true_classes = true_classes.astype(int)
         else:  # one-hot rows
             true_classes = true_classes.argmax(axis=1)
+        # names by class number; numbers where classes have no names
         return TrueAndGiven(true_class=self._class_names()[true_classes], answer=self.likeliest_classes())
 
     def likeliest_classes(self) -> np.ndarray:
@@ -380,7 +392,8 @@ class Predictions(Printable):
         """Return what a confidence can be learned from, as keyword arguments of `learn_confidence`.
 
         "logits" or "probs" where the file has class scores, "signals" (confidences by name, NaN where an answer has
-        none), "features" and "categories"; those that the file does not have are left out.
+        none), "features" (numbers that are no confidences) and "categories"; those that the file does not have are left
+        out. All but class scores are dicts of one array per name.
         """
         # `gapped_signals` are those of a log, with NaN for a missing one; in `signals` it is ranked last or left out.
         # Both are empty for class scores and for a table with a single confidence.
@@ -413,14 +426,16 @@ class Predictions(Printable):
         `keep_others`, the confidences of the file (max softmax where it has class scores) stay next to the learned one,
         which is the first. Questions without an answer stay ranked last.
 
-        DataError names the file where it lacks an input of the learned confidence, or holds invalid values.
+        DataError names the file where it lacks an input of the learned confidence, or holds invalid values. These
+        predictions stay as they are. `learned` is called with the inputs that it was learned from.
         """
         inputs = self.learning_inputs()
-        self._refuse_missing_inputs(learned, inputs)
+        self._refuse_missing_inputs(learned, inputs)  # raises with the options that name the columns
         with naming_file(self.path):  # puts the file's name before the message of an error
             confidence = np.asarray(learned(**inputs))  # one number per sample
+        # below all others where a question without an answer counts as wrong
         confidence = self._rank_refused_last(confidence)
-        signals = {LEARNED: confidence}  # confidences by name; the first ranks the answers
+        signals = {LEARNED: confidence}  # "learned": confidences by name; the first ranks the answers
         if keep_others and self.has_class_scores:
             signals["max_softmax"] = self.compute_or_take_confidence("max_softmax")
         elif keep_others and self.signals:
@@ -431,7 +446,7 @@ class Predictions(Printable):
         if self.has_class_scores:
             changes["prediction"] = self.likeliest_classes() if self.prediction is None else self.prediction
         if self.has_class_scores and self.labels is not None:
-            changes["loss"] = self.own_or_zero_one_losses()
+            changes["loss"] = self.own_or_zero_one_losses()  # of class scores: 0/1 losses
             changes["loss_name"] = "zero_one"
             if self.classes:
                 changes["labels"] = self.true_and_given_classes().true_class  # names, as the predictions are
@@ -441,7 +456,8 @@ class Predictions(Printable):
         """Raise DataError, with the options that name the columns, where inputs of a learned confidence are missing.
 
         `inputs` maps arguments of `learn_confidence` to what this file holds: "logits" or "probs", and dicts of columns
-        by name under "signals" (confidences), "features" and "categories".
+        by name under "signals" (confidences), "features" and "categories". Only names are compared; further inputs are
+        allowed.
         """
         # What it was learned from: names of confidences, features and categories, and class scores, where `kind` is
         # "logits" or "probs" and not None.
@@ -462,7 +478,7 @@ class Predictions(Printable):
         options = []
         for role, names in names_by_role.items():
             if not set(names).isdisjoint(missing):
-                # a feature "length of TEXT" is read from the column TEXT
+                # a feature "length of TEXT" is read from the column TEXT; `LENGTH_OF` is the prefix "length of "
                 listed = ",".join(display_name(name).removeprefix(LENGTH_OF) for name in names)
                 options.append(f"-c {role}={'NAME' if role == profile.kind else listed}")
         raise file_error(
@@ -486,7 +502,7 @@ class Predictions(Printable):
 
         Selects the rows of every field that holds numbers or texts, so such a field must have one entry per sample.
         Confidences (`signals`, and `gapped_signals` with NaN for missing ones), features and categories are dicts of
-        columns; ids may be absent.
+        columns; ids may be absent. These predictions stay as they are, and the result keeps the whole log (`log`).
         """
         columns: dict[str, Any] = {
             name: values[row_numbers]
@@ -509,7 +525,8 @@ def graded_predictions(log: Log, *, name: str, unanswered: str | None = None) ->
 
     Every row that was scored is kept: it has a grade, or needs none since there is no answer. Questions without an
     answer are abstentions, or wrong where `unanswered` is "wrong". DataError where answers have losses other than right
-    and wrong, or where no row was scored.
+    and wrong, or where no row was scored. `name` is that of the model. `log.scored` is a mask of the rows that have a
+    grade or no answer, `log.answered` one of the rows with an answer.
     """
     if not log.is_graded:
         raise file_error(log.path, "needs right and wrong answers, and has other losses.")
@@ -547,7 +564,8 @@ def reading_notes(models: Sequence[Predictions]) -> list[str]:
 
     A sentence lists the share of questions of each model that it applies to; there are none where every model answered
     everything with a confidence. In a log, `unanswered` and `share_without_confidence` are shares from 0 to 1, and
-    `rules` say how these rows count. Models without a log, such as those with class scores, may have abstentions.
+    `rules` say how these rows count. Models without a log, such as those with class scores, may have abstentions:
+    `abstained` and `refused` (that count as wrong) are masks of the samples, or None.
     """
     logs = {display_name(model.name): model.log for model in models if model.log is not None}
     # of class scores, those that count as wrong; their abstentions are listed below
@@ -583,7 +601,7 @@ def reading_notes(models: Sequence[Predictions]) -> list[str]:
         name = display_name(model.name)
         is_listed_above = name in logs and logs[name].unanswered
         if model.abstained is not None and model.abstained.any() and not is_listed_above:
-            answered_share = 1 - float(model.abstained.mean())
+            answered_share = 1 - float(model.abstained.mean())  # the largest coverage that it can have
             notes.append(
                 f"{name} answered {answered_share:.1%} of the samples; areas are over the coverage it can attain."
             )

@@ -42,7 +42,8 @@ def _find_results(content: Any) -> list[Any] | None:
     """Return the list of results of an export, whichever way it is wrapped; None where it is none of promptfoo.
 
     The list lies under results.results or results, which may lie under data. Its first entry decides: it must have the
-    fields that promptfoo writes. `content` is a parsed JSON value.
+    fields that promptfoo writes. `content` is a parsed JSON value of any kind. `get_nested` follows keys and indices,
+    and gives None where one is missing.
     """
     export = get_nested(content, "data") or content
     results = get_nested(export, "results", "results") or get_nested(export, "results")
@@ -77,7 +78,8 @@ def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
 
     Results whose model could not be called are left out, which a note says; `success` is False for a wrong answer too.
     DataError where a result does not say whether it succeeded. `content` is the parsed file, which was recognised as an
-    export; `load_json` is not used, since an export is one file.
+    export; `load_json` is not used, since an export is one file. The facts in the result say what the columns of the
+    rows mean; a column in `column_of_role` is taken for its role without being asked.
     """
     rows: list[Row] = []
     failed_count = 0
@@ -85,7 +87,7 @@ def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         # a truth value, or a number that stands for one
         if float_or_none(get_nested(result, "success")) is None:
             raise file_error(path, f"result {index + 1} of promptfoo must say `success` or not.")
-        if _has_failed(result):
+        if _has_failed(result):  # the call failed, so that there is no answer to judge
             failed_count += 1
         else:
             rows.append(_make_row(result))
@@ -102,7 +104,7 @@ def read_promptfoo(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         possible_correctness_columns=names_of_columns_from_0_to_1(rows, ["correct", "score"]),
         # in order of preference; those that no row has are taken out later
         possible_confidence_columns=("namedScores.confidence", SEQUENCE_LOGPROB, MEAN_TOKEN_LOGPROB),
-        model=only_text_or_empty(providers),
+        model=only_text_or_empty(providers),  # "" where there are several
         model_column="provider" if len(providers) > 1 else "",
         descriptions={"correct": "success", "question": "the values of vars"},
         notes=tuple(notes),
@@ -127,7 +129,8 @@ def _make_row(result: Any) -> Row:
 
     `result` must have "success" (whether the answer was right). Each of these keys is in the row, with None where the
     result does not say it; named scores ("namedScores.NAME") and log-probabilities of tokens are added where there are
-    any. The question is the text of its variables, so that equal variables are one question.
+    any. The question is the text of its variables, so that equal variables are one question. `float_or_none` gives None
+    for anything but a number or a truth value, `text_or_none` for anything but a text or a number.
     """
     variables = get_nested(result, "vars") or get_nested(result, "testCase", "vars")
     row: Row = {
@@ -137,7 +140,7 @@ def _make_row(result: Any) -> Row:
     named_scores = get_nested(result, "namedScores")
     if isinstance(named_scores, dict):
         row |= {f"namedScores.{name}": float_or_none(score) for name, score in named_scores.items()}
-    response = _find_response(result)
+    response = _find_response(result)  # what the model returned
     row["answer"] = text_or_none(get_nested(response, "output"))
     row["provider"] = text_or_none(get_nested(result, "provider", "id"))
     # version 1 has no label, but the text of the prompt with and without its variables
@@ -146,6 +149,7 @@ def _make_row(result: Any) -> Row:
     row |= summarise_token_logprobs(get_nested(response, "logProbs"))
     row["score"] = float_or_none(get_nested(result, "score"))
     latency = float_or_none(get_nested(result, "latencyMs"))
+    # TOKENS, DOLLARS and SECONDS are names of columns, any of which can serve as the cost of an answer
     row[TOKENS] = float_or_none(get_nested(response, "tokenUsage", "total"))
     row[DOLLARS] = float_or_none(get_nested(result, "cost"))
     row[SECONDS] = None if latency is None else latency / _MILLISECONDS_PER_SECOND
@@ -172,7 +176,8 @@ def read_promptfoo_table(source: OpenedTable, limits: Limits) -> LogContent:
 
     The question is the text of the other columns, promptfoo's variables. Columns of verdicts are titled by provider and
     prompt. Cells without a verdict are left out, and so are failed calls, which a note counts. `limits` are not used,
-    since the table is in memory already. `source` is the opened file, which was recognised as an export.
+    since the table is in memory already. `source` is the opened file, which was recognised as an export. Rows with
+    equal variables are one question, also across columns of verdicts.
     """
     # by name, at least one; their cells begin with [PASS] or the like
     verdict_columns = _find_verdict_columns(source)
@@ -183,7 +188,7 @@ def read_promptfoo_table(source: OpenedTable, limits: Limits) -> LogContent:
     rows: list[Row] = []
     failed_count = 0
     for title, cells in verdict_columns.items():
-        model_title = _MODEL_TITLE.fullmatch(title)  # "[provider] prompt"; another title serves for both
+        model_title = _MODEL_TITLE.fullmatch(title)  # "[provider] prompt"; any other title serves for both
         for index, question in enumerate(questions):
             start = _CELL_START.match(cells.row(index))  # the verdict, and the score where there is one
             if start is None:
@@ -212,7 +217,7 @@ def read_promptfoo_table(source: OpenedTable, limits: Limits) -> LogContent:
         tool="promptfoo",
         column_of_role=column_of_role,
         possible_correctness_columns=names_of_columns_from_0_to_1(rows, ["correct", "score"]),
-        model=only_text_or_empty(providers),
+        model=only_text_or_empty(providers),  # "" where there are several
         model_column="provider" if len(providers) > 1 else "",
         descriptions={"correct": "PASS or FAIL", "question": "the values of the variables"},
         notes=tuple(notes),

@@ -290,8 +290,11 @@ def _says_what_is_right(source: OpenedTable, roles: Mapping[str, RoleColumns], *
 def _note_several_models(source: OpenedTable, roles: Mapping[str, RoleColumns], rules: Rules) -> None:
     """Warn where a file holds the rows of several models, by a column without another role, and all are read as one.
 
-    `roles` maps each role to its columns, and `rules.only` (column name -> value) selects the rows.
+    `roles` maps each role to its columns, and `rules.only` (column name -> value) selects the rows. `source` is the
+    opened file.
     """
+    # the number of models among the selected rows, and the column that names them; 1 where no column does
+    # (the mask of the selected rows is None for all rows)
     model_count, name = count_models(source, roles, select_rows(source, rules).mask)
     if model_count > 1:
         message = (
@@ -374,7 +377,9 @@ def _find_refusing_classes(options: _UserOptions, fields: Mapping[str, Any]) -> 
     """Return for each row of class scores whether its likeliest class is one that the user says means abstention.
 
     `fields` are keyword arguments of `Predictions`, with class scores and the names of the classes; classes without
-    names are numbered from 0. DataError where a refusal is no class.
+    names are numbered from 0. DataError where a refusal is no class. `options` are what the user stated:
+    `rules.refusals` are the names (or patterns) of such classes, at least one, and `class_scores_role` is "logits" or
+    "probs". `find_refusals` gives a mask of the names that match one of them.
     """
     class_scores = np.asarray(fields[options.class_scores_role])  # "logits" or "probs"
     classes = fields["classes"] or tuple(str(number) for number in range(class_scores.shape[1]))
@@ -395,7 +400,9 @@ def _count_unanswered(fields: dict[str, Any], options: _UserOptions, purpose: st
 
     `fields` are keyword arguments of `Predictions`, changed in place. The rules of the user decide, or else the purpose
     of reading. DataError where rows without an answer are to count as wrong and every row has an answer, or in a
-    cascade, which computes its confidences from the class scores.
+    cascade, which computes its confidences from the class scores. `purpose` says what the file is read for ("one file",
+    "compared", "cascade", ...); each has a default for questions without an answer. `options.refusal` makes the
+    DataError from the option and the reason. "abstained" and "refused" are masks of the rows.
     """
     if options.rules.settled(purpose).unanswered != "wrong":
         return
@@ -424,6 +431,7 @@ def _distinct_ids(ids: Column, values: Mapping[str, Values]) -> Column:
         # appends ", task NAME" to each id where some repeat, and then ", epoch NUMBER" where some repeat still
         return TextValues.of(make_distinct(ids.as_texts().tolist(), columns))
 
+    # one text per row; `kind` is for messages alone
     return Column(shape=ids.shape, kind=ids.kind, load=load)
 
 
@@ -458,7 +466,8 @@ def find_class_scores_role(
     column of correct, error or loss, these count more than class scores of the same file.
 
     `roles` maps each role ("labels", "confidence", ...) to its columns, `stated_roles` are the roles whose columns the
-    user named, and `has_labels` says whether this file or a second one holds labels.
+    user named, and `has_labels` says whether this file or a second one holds labels. Roles that the user did not name
+    were guessed from the names of the columns.
     """
     names_own_columns = "confidence" in stated_roles and bool(stated_roles & {"correct", "loss", "error"})
     if names_own_columns or not has_labels:
@@ -509,6 +518,8 @@ class _UserOptions:
             Roles whose columns this kind of file uses.
         has_labels : bool
             Whether a plain table has labels, so that class names make sense for it.
+
+        `refusal(option, reason)` makes the DataError. The first problem is reported; the user mends one at a time.
         """
         unused_roles = sorted(self.stated_roles - used_roles)
         if unused_roles:
@@ -528,7 +539,9 @@ class _UserOptions:
         """Raise DataError for rules that have no effect on class scores, where each row has an answer and a confidence.
 
         These are `grades`, `scale`, `outside` and `missing`. `rules.only`, which selects rows, and `rules.refusals`,
-        which may name classes, are allowed, and so is `rules.unanswered`, which says how refusals count.
+        which may name classes, are allowed, and so is `rules.unanswered`, which says how refusals count. Rules that the
+        user did not state are empty or None. The file must be read as class scores: `class_scores_role` is "logits" or
+        "probs". `refusal(option, reason)` makes the DataError.
         """
         remedy = "name your own with -c correct=NAME -c confidence=NAME"
         if self.rules.grades:
@@ -727,8 +740,8 @@ def _load_outputs(
     `output_role` is "logits", "probs" or "confidence" and a key of `roles`, which maps each role to its columns. A
     single column of class scores is that of class 1 of a binary model and becomes two columns, with a warning. Rounded
     probabilities are divided by their sums; `tolerance` says how far a sum may be from one, None what rounding
-    explains. "abstained" is None where the file does not say it. DataError where values are invalid. `source` is the
-    opened file.
+    explains. "abstained" is a mask of the rows, None where the file does not say it. DataError where values are
+    invalid. `source` is the opened file. Labels are not read here.
     """
     loaded_roles = {role: roles[role] for role in (output_role, "abstained") if role in roles}
     values = {role: source.load(role, role_columns) for role, role_columns in loaded_roles.items()}

@@ -169,8 +169,9 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     path = save_standard_input(limits) if str(path) == "-" else Path(path)
     if is_helm_run(path):
         path /= INSTANCES_FILE  # the file of the folder that holds the scores
-    _check_is_file(path)
+    _check_is_file(path)  # raises for a folder, an empty file, a pointer of Git LFS
     # A reader has a function that opens files of its format, and says whether .gz, .xz and .bz2 of them are read.
+    # `find_format` goes by the ending of the name, then by the first bytes, and raises where neither says it.
     reader = _READER_OF_FORMAT[format or find_format(path)]
     if path.suffix.lower() in COMPRESSED_ENDINGS and not reader.may_be_compressed:
         raise file_error(path, f"a compressed {reader.name} file is not read. Decompress it first.")
@@ -183,14 +184,18 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
 
 
 def _check_is_file(path: Path) -> None:
-    """Raise DataError unless the path is a regular file that is neither empty nor a pointer of Git LFS."""
+    """Raise DataError unless the path is a regular file that is neither empty nor a pointer of Git LFS.
+
+    Git LFS leaves a short text file, a pointer, in the place of a large file that was not fetched. A pipe or a device
+    is refused, since files are read more than once.
+    """
     if path.is_dir():
         raise file_error(path, f"is a folder. {HOW_TO_READ_FOLDER}")
     if not path.exists():
         raise file_error(path, "there is no such file.")
     if not path.is_file():
         raise file_error(path, "is not a regular file. Send what it gives to standard input, `-`.")
-    size = path.stat().st_size
+    size = path.stat().st_size  # a pointer is at most 1 kB
     if size == 0:
         raise file_error(path, "is empty.")
     if size <= _MAX_POINTER_SIZE and path.read_bytes().startswith(_POINTER_START):
@@ -202,7 +207,8 @@ def _check_is_file(path: Path) -> None:
 def save_standard_input(limits: Limits) -> Path:
     """Copy standard input to a temporary file, and return its path; it is removed when the program ends.
 
-    DataError where it is larger than `limits.memory`.
+    DataError where it is larger than `limits.memory`; what was written so far is removed when the program ends too.
+    Files are read more than once, and standard input can be read only once.
     """
     folder = tempfile.mkdtemp(prefix="abstain-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -211,7 +217,7 @@ def save_standard_input(limits: Limits) -> Path:
         while piece := sys.stdin.buffer.read(1 << 20):
             file.write(piece)
             byte_count = file.tell()
-            limits.check_memory("standard input", byte_count, "it")
+            limits.check_memory("standard input", byte_count, "it")  # raises above the limit
     return path
 
 
@@ -232,7 +238,8 @@ def _format_by_content(path: Path) -> str:
     """Return the format of the first of `READERS` that recognises the first bytes of a file; DataError where none does.
 
     Readers are asked in their order, the more special ones first. `path` is passed to them since the content of a zip
-    archive decides what it is.
+    archive decides what it is. `reader.recognise` says whether a file, by its path and its first `_START_SIZE` bytes,
+    is of the reader's format, whose name is the result. Any error of a recogniser becomes a DataError.
     """
     with reporting_damage(path, "a file"), path.open("rb") as stream:
         start = stream.read(_START_SIZE)
@@ -250,7 +257,8 @@ def read_column_names(path: str | Path, *, format: str | None = None) -> OpenedT
     """Return the columns of a large parquet, arrow or csv file by name only, whatever its size.
 
     `format` is "parquet", "arrow" or "csv"; None to find it by the file's name or first bytes. Loading one of the
-    columns raises DataError. So does a damaged file here.
+    columns raises DataError. So does a damaged file here. Engines read the values of such files; this is for finding
+    which column is which. `format` must be one of the three: any other is read as csv.
     """
     path = Path(path)
     format_name = format or find_format(path)

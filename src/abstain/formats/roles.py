@@ -61,7 +61,8 @@ def columns_by_role(user_columns: Mapping[str, str]) -> dict[str, str]:
     """Return the user's column names by role, where the user may have written a role by any of its names.
 
     Columns of an uncertainty are confidences, with a minus sign before their names. InputError where two keys are names
-    of the same role ("group" and "groups").
+    of the same role ("group" and "groups"). `role_of` gives the role that a name stands for; `_change_sign` puts a
+    minus before a column name, or removes one.
 
     >>> columns_by_role({"uncertainty": "entropy,-certainty"})
     {'confidence': '-entropy,certainty'}
@@ -104,7 +105,8 @@ def order_class_columns(names: list[str], suffixes: list[str]) -> RoleColumns:
     `names` are in the order of the file, and `suffixes` holds the ending of each. Where those endings that are numbers
     are exactly 0 ... K-1 (K at least 2), these columns are taken in that order and the others are left out
     (`logit_scale` next to `logit_0`, `logit_1`). Otherwise all columns are taken in the order of the file, and their
-    endings are the class names. A single column has no class name.
+    endings are the class names. A single column has no class name. `RoleColumns.suffixes` are the class names, empty
+    where classes are numbers. Both lists have one entry per column, at least one.
     """
     if len(names) == 1:
         return RoleColumns(names=(names[0],))

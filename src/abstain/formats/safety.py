@@ -94,7 +94,7 @@ class Limits:
         sixteen times what it is: a sixteenth of that is as much as is needed, since `required_bytes` is at most the
         total.
         """
-        if required_bytes > self.memory:
+        if required_bytes > self.memory:  # exactly the limit is allowed
             text = (
                 f"{what} would take {format_size(required_bytes)} of memory, more than the limit of "
                 f"{format_size(self.memory)}. {_HOW_TO_RAISE_LIMIT}"
@@ -121,12 +121,13 @@ class Limits:
 def one_line(error: BaseException) -> str:
     """Return the message of an error on one line of at most about 600 characters; "" where it has no message.
 
-    Control characters are escaped. A long message is shortened in the middle, at blanks between words.
+    Control characters are escaped. A long message is shortened in the middle, at blanks between words: its start and
+    the last `_MESSAGE_END_LENGTH` characters stay, with " ... " between them.
     """
     message = escape_controls(" ".join(str(error).split()))
     if len(message) <= _MAX_MESSAGE_LENGTH:
         return message
-    end = message[-_MESSAGE_END_LENGTH:]  # a message ends with its remedy
+    end = message[-_MESSAGE_END_LENGTH:]  # 150 characters: a message ends with its remedy
     start = message[: _MAX_MESSAGE_LENGTH - _MESSAGE_END_LENGTH - len(" ... ")]
     # without the word that the cut has divided, unless all is one word
     start_of_whole_words = start.rpartition(" ")[0] or start
@@ -139,7 +140,8 @@ def reporting_damage(path: Path, format_name: str) -> Iterator[None]:
     """Turn any exception inside the `with` block into a `DataError` that names the file and the format.
 
     A damaged file may break a parser in any way; none of them may reach the user as a traceback. Errors of this library
-    (`AbstainError`) pass unchanged. `format_name` stands after "cannot be read as": "json", "an Excel workbook".
+    (`AbstainError`) pass unchanged. `format_name` stands after "cannot be read as": "json", "an Excel workbook". An
+    interrupt by the user is no `Exception` and passes too. `file_error` makes the DataError.
     """
     try:
         yield
@@ -191,6 +193,7 @@ class LimitedStream(io.RawIOBase):
         """Fill a writable buffer from the stream and return the number of bytes; 0 at the end.
 
         DataError once more than `limit` bytes were read in total; at most one byte beyond it is read, to detect that.
+        `_bytes_left` is the limit less the bytes read so far. `io.BufferedReader` calls this method.
         """
         view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
         data = self._stream.read(min(len(view), self._bytes_left + 1))
@@ -224,14 +227,16 @@ def open_limited(path: Path, limits: Limits) -> IO[bytes]:
     """Open a file as a buffered stream of bytes, decompressed where its name ends in .gz, .xz or .bz2.
 
     Reading more bytes from the stream than `limits` allow for this file raises DataError. Opening a file that is
-    compressed twice raises it too.
+    compressed twice raises it too. The caller closes the stream.
+    `limits.allowed_bytes` is how many bytes this file may take, by its size on disk and by the total.
     """
     ending = path.suffix.lower()
     # gzip, lzma, bz2, or io for a file that is not compressed: each has an `open`
     module = importlib.import_module(_DECOMPRESSORS.get(ending, "io"))
     stream: IO[bytes] = module.open(path, "rb")
     buffered = io.BufferedReader(LimitedStream(path, stream, limits.allowed_bytes(path)), _BUFFER_BYTES)
-    decompressed_start = buffered.peek(2)[:2]  # of the file's content; the position of the stream stays at 0
+    # of the file's content; the position of the stream stays at 0. gz, xz and bz2 data have fixed first bytes.
+    decompressed_start = buffered.peek(2)[:2]
     if ending in COMPRESSED_ENDINGS and decompressed_start in _COMPRESSED_STARTS:
         raise file_error(
             path, f"is compressed twice ({ending} of a compressed file). Decompress it once first."
@@ -257,7 +262,9 @@ def check_rows(path: Path, limits: Limits) -> None:
 
     Reads the file once (decompressed) and counts its lines, which takes a fraction of the time that parsing them does.
     Line ends inside quotes are part of a cell and do not count. The number of columns is an upper estimate: the most
-    frequent of comma, semicolon and tab in the first line.
+    frequent of comma, semicolon and tab in the first line. The check comes after each piece, so that a file that
+    expands to too much is not read to its end. A quote inside a quoted cell is written twice, which changes the state
+    twice.
     """
     column_count = 0
     row_count = 0

@@ -40,9 +40,10 @@ def read_instance_reports(path: Path, content: Any, load_json: LoadJson) -> LogC
     """Read reports of instances: one row per instance, "resolved" as it is reported; without a patch, no answer.
 
     `content` maps the id of each instance to its report, which has the truth values "resolved" and "patch_exists" (the
-    file was recognised by them). `path` and `load_json`, which all readers of logs take, are not used.
+    file was recognised by them). `path` and `load_json`, which all readers of logs take, are not used. "resolved" is
+    1.0 or 0.0, "answered" a truth value.
     """
-    # adds what the columns mean
+    # the rows, and what their columns mean: right or wrong, the question, whether there is an answer
     return _make_content(
         {
             "question": instance_id,
@@ -88,7 +89,7 @@ def read_swe_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
 
     Instances that were not submitted are not in the report's lists; a note says how many. DataError where an instance
     is resolved that was not submitted. `content` is the parsed file; `load_json`, which all readers of logs take, is
-    not used.
+    not used. The constants `_NAMES_OF_...` hold the names that versions of the report give a list.
     """
     # each list of ids is found by the name of the current or of an older version
     resolved = set(_first_list_of_ids(content, _NAMES_OF_RESOLVED) or ())

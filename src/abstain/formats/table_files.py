@@ -39,6 +39,7 @@ def find_files(function: str, path: Any) -> list[str]:
     file is returned whatever its ending.
 
     DataError where there are no files, or where one is no regular file; `function` is the caller's name in the message.
+    An empty list of paths gives an empty list. A path that exists is no glob, even with * in its name.
     """
     if not isinstance(path, (str, os.PathLike)):
         return [file for part in path for file in find_files(function, part)]
@@ -56,7 +57,7 @@ def find_files(function: str, path: Any) -> list[str]:
                 f"once. Copy what it gives into a file first."
             )
     if not files:
-        # .gz stands for .csv.gz, and would read as any compressed file
+        # for the message; .gz stands for .csv.gz, and would read as any compressed file
         endings = ", ".join(ending for ending in _TABLE_FORMATS if ending != ".gz")
         if os.path.isdir(text):
             raise DataError(
@@ -73,11 +74,13 @@ def _expand_glob(pattern: str) -> list[str]:
 
     What starts with _ or a dot is hidden and left out, unless it stands in the pattern before the first wildcard.
     """
+    # the folders of the pattern up to its first wildcard; matches begin with as many parts
     parts_before_wildcard = list(takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts))
     files: set[str] = set()
     for match in glob.glob(pattern, recursive=True):
+        # the rest of the path, which a wildcard found or which stands after one
         parts_by_wildcard = Path(match).parts[len(parts_before_wildcard) :]
-        if _is_hidden(parts_by_wildcard):
+        if _is_hidden(parts_by_wildcard):  # one of them starts with _ or a dot
             continue
         if os.path.isdir(match):
             files.update(_list_folder(match))  # those with the ending of a table

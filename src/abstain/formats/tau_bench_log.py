@@ -47,7 +47,8 @@ def read_tau_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
 
     Trials without a reward, which broke off, are left out with a note. The agent's cost in dollars and the duration in
     seconds are columns where the log has them. DataError where a trial has no task. `content` is the parsed file;
-    `load_json`, which all readers of logs take, is not used.
+    `load_json`, which all readers of logs take, is not used. A trial is one try of one task; tries of a task are told
+    apart by their trial number, the "epoch". `get_nested` gives None where a key is missing.
     """
     rows: list[Row] = []
     unscored_count = 0
@@ -55,7 +56,7 @@ def read_tau_bench(path: Path, content: Any, load_json: LoadJson) -> LogContent:
         question = text_or_none(get_nested(trial, "task_id"))
         if question is None:
             raise file_error(path, f"trial {index + 1} of tau-bench has no task_id.")
-        reward = _find_reward(trial)  # a number, or None
+        reward = _find_reward(trial)  # a number, or None where the trial broke off
         if reward is None:
             unscored_count += 1
             continue

@@ -46,7 +46,9 @@ def open_safetensors(path: Path, limits: Limits) -> OpenedTable:
 
     The file begins with the length of a JSON header (8 bytes); the header gives type, shape and offsets of each tensor.
     DataError where the header is invalid, where a tensor does not lie in the file or overlaps another one, or where
-    there are more tensors, or more memory is needed for one, than `limits` allow.
+    there are more tensors, or more memory is needed for one, than `limits` allow. Numbers are little-endian. Class
+    names may be in the metadata, a dict of texts under "__metadata__". `_check_overlap` raises for tensors that share
+    bytes.
     """
     with reporting_damage(path, "safetensors"), path.open("rb") as stream:
         header_length = int.from_bytes(stream.read(_LENGTH_SIZE), "little")
@@ -102,7 +104,8 @@ def _make_tensor_column(
 
     `entry` is its part of the header: {"dtype": "F32", "shape": [...], "data_offsets": [start, stop]}, with offsets
     counted from `data_start` in the file. DataError where the type is not read, or where the tensor does not lie within
-    the `data_size` bytes of data or needs more memory than `limits` allow.
+    the `data_size` bytes of data or needs more memory than `limits` allow. `stop` is the first byte after the tensor. A
+    missing key raises KeyError, which the caller turns into a DataError.
     """
     type_name = entry["dtype"]
     shape = tuple(int(size) for size in entry["shape"])
@@ -111,7 +114,7 @@ def _make_tensor_column(
         raise file_error(
             path, f"tensor `{display_name(name)}` has dtype {display_name(type_name)}, which is not read."
         )
-    dtype = np.dtype(SAFETENSORS_TYPES[type_name])
+    dtype = np.dtype(SAFETENSORS_TYPES[type_name])  # "F32" -> "<f4"; 16 bits without a sign for "BF16"
     byte_count = math.prod(shape) * dtype.itemsize
     has_negative_number = any(number < 0 for number in (start, *shape))
     if has_negative_number or stop - start != byte_count or stop > data_size:
@@ -137,9 +140,11 @@ def open_torch(path: Path, limits: Limits) -> OpenedTable:
     """Open a dict of tensors (or one tensor, called "array") saved by torch, without running code from the file.
 
     Entries that are no dense tensors are left out; a list under "classes" holds the class names. DataError where the
-    file is damaged, holds other objects, or needs more memory than `limits` allow.
+    file is damaged, holds other objects, or needs more memory than `limits` allow. MissingDependencyError without
+    torch. All tensors are loaded here, into main memory; `reporting_damage` turns errors of torch into a DataError.
     """
-    torch = import_optional("torch", f"Reading {display_name(path.name)}", "torch")
+    # the module; `extra` names the install option for the message where it is missing
+    torch = import_optional("torch", feature=f"Reading {display_name(path.name)}", extra="torch")
     with reporting_damage(path, "a torch file of tensors"):
         _check_pickles(path, limits)  # raises DataError for a file that expands to too much
         content = _load_torch(path, torch)
@@ -165,7 +170,8 @@ def _check_pickles(path: Path, limits: Limits) -> None:
     """Raise DataError where a torch file decompresses to too much, or has too many pickle instructions.
 
     The instructions rebuild the tensors; they are counted here and not run. A file of torch 1.6 or later is a zip
-    archive with the instructions in members that end in .pkl; an older one begins with five pickles.
+    archive with the instructions in members that end in .pkl; an older one begins with five pickles
+    (`_PICKLE_COUNT_OF_OLD_FORMAT`). `_check_instructions` raises where there are too many.
     """
     if zipfile.is_zipfile(path):
         limits.check_memory(path, unpacked_archive_size(path))
@@ -194,7 +200,8 @@ def _load_torch(path: Path, torch: Any) -> Any:
     """Load a torch file without running code, and return the tensor or the dict that it holds.
 
     `torch` is the imported module. DataError where torch refuses the file because it holds more than tensors; any other
-    exception of torch.load is passed on.
+    exception of torch.load is passed on, and the caller makes it a DataError. Tensors come into main memory, whatever
+    device they were saved from.
     """
     try:
         with warnings.catch_warnings():

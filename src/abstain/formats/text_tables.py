@@ -65,11 +65,13 @@ def open_excel(path: Path, limits: Limits) -> OpenedTable:
     """Read the first sheet of a workbook; a formula counts as the value that Excel saved for it.
 
     DataError where the workbook is damaged, where the sheet is not a table, or where it needs more memory than `limits`
-    allow. MissingDependencyError without openpyxl.
+    allow. MissingDependencyError without openpyxl. The first row of the sheet holds the column names. Nothing is read
+    after this call.
     """
-    openpyxl = import_optional("openpyxl", f"Reading {display_name(path.name)}", "files")
+    # the module; `extra` names the install option for the message where it is missing
+    openpyxl = import_optional("openpyxl", feature=f"Reading {display_name(path.name)}", extra="files")
     with reporting_damage(path, "an Excel workbook"):
-        # A workbook is a zip archive of XML files.
+        # A workbook is a zip archive of XML files; a byte of it takes eight times as much as one of a text table.
         limits.check_memory(path, _COST_PER_SHEET_BYTE * unpacked_archive_size(path), "reading it")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # openpyxl warns of styles and menus that it leaves out
@@ -92,7 +94,8 @@ def _limit_cells(path: Path, rows: Iterable[Sequence[Any]], limits: Limits) -> I
     """Yield the rows of a sheet unchanged; DataError when they hold more cells than `limits` allow for the file.
 
     A cell far below or to the right of the others makes openpyxl produce all cells between them, which the file does
-    not hold. A short row counts for `_MIN_CELLS_COUNTED_PER_ROW` cells, since producing it takes time, too.
+    not hold. A short row counts for `_MIN_CELLS_COUNTED_PER_ROW` (4) cells, since producing it takes time, too. Rows
+    are yielded one at a time, so that the check comes before too many were produced.
     """
     cell_count = 0
     allowed_bytes = limits.allowed_bytes(path)
@@ -100,6 +103,7 @@ def _limit_cells(path: Path, rows: Iterable[Sequence[Any]], limits: Limits) -> I
         cell_count += max(_MIN_CELLS_COUNTED_PER_ROW, len(row))
         # compared here first, since `check_memory` asks for the file's size on disk each time
         if cell_count * BYTES_PER_CELL > allowed_bytes:
+            # raises, with the message that fits the limit
             limits.check_memory(path, cell_count * BYTES_PER_CELL, f"its {cell_count:,} cells")
         yield row
 
@@ -116,13 +120,14 @@ def split_cells(path: Path, stream: IO[bytes]) -> SplitTable:
 
     `stream` is a buffered stream of bytes at the start of the table. The delimiter is read from the header, or from a
     line `sep=;` before it, which Excel writes. Rows are read as they are iterated, which raises DataError for lines
-    that are too long or hold NUL bytes, and csv.Error for invalid quoting. An empty file has one row without cells.
+    that are too long or hold NUL bytes, and csv.Error for invalid quoting. An empty file has one row without cells. The
+    result is used while the stream is open.
     """
     # UTF-16 by its byte order mark, otherwise UTF-8
     encoding = text_encoding(stream.peek(2))  # type: ignore[attr-defined]
     lines = _read_lines(path, io.TextIOWrapper(stream, encoding=encoding, newline=""))
     header = next(lines, "")
-    delimiter_line = _EXCEL_DELIMITER.fullmatch(header)
+    delimiter_line = _EXCEL_DELIMITER.fullmatch(header)  # `sep=;`
     if delimiter_line:
         delimiter = delimiter_line[1]
         header = next(lines, "")
@@ -147,14 +152,15 @@ def _make_columns(
 
     Rows are converted in chunks, and the memory that all of them need is checked before each. With `has_decimal_comma`,
     0,5 is a number. DataError where there are no names or no rows, where names repeat or are all numbers, where a row
-    has another number of cells than the header, or where memory or columns exceed `limits`.
+    has another number of cells than the header, or where memory or columns exceed `limits`. A chunk is a list with one
+    entry per column: its values in some rows, and their texts where the numbers do not keep them.
     """
     names = [name.strip() for name in next(rows, [])]
     while names and not names[-1]:  # empty cells at the end of the header are no columns
         names.pop()
     if not names:
         raise file_error(path, "is empty. A table needs a line of column names first.")
-    _check_names(path, names, limits)
+    _check_names(path, names, limits)  # raises for repeated names, or for numbers
     chunks: list[list[CellValues]] = []  # of each chunk, the values of each column
     row_count = 0
     text_bytes = 0  # of the distinct texts of the chunks before
@@ -165,7 +171,7 @@ def _make_columns(
         limits.check_memory(path, len(names) * bytes_per_column + text_bytes)
         chunk = [_convert_cells(list(cells), has_decimal_comma) for cells in zip(*chunk_rows)]
         chunks.append(chunk)
-        text_bytes += sum(_count_text_bytes(column.values) for column in chunk)
+        text_bytes += sum(_count_text_bytes(column.values) for column in chunk)  # 0 for a column of numbers
     if not chunks:
         raise file_error(path, "has column names but no rows.")
     # of each column: its name, then its values in each chunk
@@ -183,7 +189,8 @@ def _split_into_chunks(path: Path, rows: Iterator[list[str]], width: int) -> Ite
     """Yield lists of rows, each row of `width` cells and each list of about `_CHUNK_SIZE` bytes in memory.
 
     `rows` begin after the header. Blank rows may end a table and empty cells may end a row; both are dropped. DataError
-    where a blank row stands between others, or where a row is too short or too long.
+    where a blank row stands between others, or where a row is too short or too long. Rows in messages count from 1
+    after the header, blank ones included.
     """
     chunk: list[list[str]] = []
     chunk_size = 0  # in bytes
@@ -212,7 +219,8 @@ def _split_into_chunks(path: Path, rows: Iterator[list[str]], width: int) -> Ite
 def _read_lines(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
     """Yield the lines of a text with their line ends.
 
-    DataError for a line of `_MAX_LINE_LENGTH` characters or more, or for NUL bytes (a binary file under a text name).
+    DataError for a line of `_MAX_LINE_LENGTH` (2**24) characters or more, or for NUL bytes (a binary file under a text
+    name). No longer line is ever in memory. `path` is for messages.
     """
     while line := text.readline(_MAX_LINE_LENGTH):
         if "\0" in line:
@@ -228,7 +236,8 @@ def _read_lines(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
 def _check_names(path: Path, names: list[str], limits: Limits) -> None:
     """Raise DataError where there are too many column names, one occurs twice, or all are numbers.
 
-    `names` must not be empty.
+    `names` must not be empty, and blanks around them are removed already. Names that are all numbers mean that the file
+    has no header and begins with its first row.
     """
     limits.check_columns(path, len(names))
     most_frequent_name, count = Counter(names).most_common(1)[0]
@@ -255,7 +264,8 @@ def _convert_cells(cells: list[str], has_decimal_comma: bool) -> CellValues:
     int64 where every cell is a whole number, float64 otherwise. An empty cell of a column of numbers is NaN, which is
     an error only where the column is used. With `has_decimal_comma`, 0,5 is a number, unless every cell with a comma
     could mean thousands as well (1,234). The cells are kept as texts too where they are whole numbers that the numbers
-    do not keep: with padding (0012, +1), or with empty cells among them.
+    do not keep: with padding (0012, +1), or with empty cells among them. There is at least one cell. Blanks around a
+    cell do not count.
     """
     stripped = list(map(str.strip, cells))
     if "_" in "".join(stripped):  # Python reads 1_0 as ten, people do not
@@ -263,6 +273,7 @@ def _convert_cells(cells: list[str], has_decimal_comma: bool) -> CellValues:
     # Each block below returns, or is left by the exception of the first cell that does not fit.
     with suppress(ValueError, OverflowError):  # where a cell is no whole number, or too large for int64
         integers = np.fromiter(map(int, stripped), np.int64, len(stripped))
+        # no cell is empty here, since `int` refuses an empty one
         has_padding = any(cell[0] in "0+" and len(cell) > 1 for cell in stripped)
         return CellValues(integers, texts=TextValues.of(stripped) if has_padding else None)
     with suppress(ValueError):
@@ -273,6 +284,7 @@ def _convert_cells(cells: list[str], has_decimal_comma: bool) -> CellValues:
         with suppress(ValueError):
             decimals = [float(cell.replace(",", ".", 1) or "nan") for cell in stripped]
             cells_with_comma = [cell for cell in stripped if "," in cell]
+            # an ambiguous cell is like 1,234: with one other cell, such as 0,5, the commas are decimal
             if not all(_AMBIGUOUS_COMMA.fullmatch(cell) for cell in cells_with_comma):
                 return CellValues(np.array(decimals))
     return CellValues(TextValues.of(stripped))
@@ -288,6 +300,7 @@ def _join_chunks(chunks: list[CellValues]) -> Column:
     values = [chunk.values for chunk in chunks]
     if any(isinstance(part, TextValues) for part in values):
         return Column.of(_join_texts(values))
+    # int64 and float64 together become float64
     column = Column.of(np.concatenate(values))  # type: ignore[arg-type]
     has_texts = [chunk.texts is not None for chunk in chunks]
     # Whole numbers with empty cells are floats because of the NaN, and carry texts.
@@ -305,11 +318,13 @@ def _join_chunks(chunks: list[CellValues]) -> Column:
 def _join_texts(parts: list[Values]) -> TextValues:
     """Join the texts of chunks in their order; chunks that were converted to numbers become texts again.
 
-    Each chunk of words numbers its distinct texts by itself; the result has one numbering for all.
+    Each chunk of words numbers its distinct texts by itself (`code_of_row` holds the number of each row's text); the
+    result has one numbering for all.
     """
     code_of_text: dict[str, int] = {}
     codes = []
     for part in parts:
+        # NaN becomes "", and a whole number has no decimals
         words = part if isinstance(part, TextValues) else _numbers_as_words(part)
         # the code that each distinct text of this chunk has in the result
         part_codes = [code_of_text.setdefault(text, len(code_of_text)) for text in words.distinct_texts]

@@ -57,11 +57,13 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
 
     All columns of numbers are confidences, except those whose names say that they hold the truth, and entropies.
     `content` is the parsed file, which `is_uqlm_log` has accepted. DataError where the lists of a result have different
-    lengths. `load_json` is not used, since the log is one file.
+    lengths. `load_json` is not used, since the log is one file. A result holds lists with one entry per response;
+    the facts say what the columns of the rows mean, and the user chooses among the possible confidences.
     """
     rows: list[Row] = []
     for part_name, part in _find_parts(content).items():  # the results by name, "" for a single one
         rows += _make_rows(path, part_name, part)
+    # all columns but the name of the result, the question and the answer
     number_names = dict.fromkeys(name for row in rows for name in row if name not in _TEXT_COLUMNS)
     # `truth_role_of` returns "labels", "correct", "loss" or "error" for a name that states it, otherwise None
     truth_names = [name for name in number_names if truth_role_of(name) or name in _UQLM_CORRECTNESS_NAMES]
@@ -92,7 +94,8 @@ def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
     The result holds lists with one entry per response: "prompts", "responses", and lists of numbers, each of which
     becomes a column; those in objects inside it have dotted names and count where they have as many entries. `part` is
     the result and `part_name` its name, "" for the only one of a file. Log-probabilities of tokens add their sum and
-    mean as columns. Without prompts, a response is numbered.
+    mean as columns. Without prompts, a response is numbered, from 1. `get_nested` gives None where a key or an index is
+    missing, `float_or_none` None for what is no number.
     """
     data = get_nested(part, "data") or part  # the lists lie in the result or under "data"
     lists: dict[str, Any] = {name: values for name, values in data.items() if isinstance(values, list)}
@@ -121,7 +124,8 @@ def _find_number_lists(content: Any, prefix: str, length: int, depth: int = 0) -
     """Return the lists of `length` numbers inside an object, at most `_MAX_DEPTH` objects deep, by dotted name.
 
     Only the first entry of a list is looked at. `prefix` is put before each name, and `depth` counts the objects around
-    this one. `content` is a parsed JSON object.
+    this one. `content` is a parsed JSON object. The list "b" of the object "a" is called "a.b", after the prefix; lists
+    of another length do not describe the responses and are passed over.
     """
     lists: dict[str, list[Any]] = {}
     for name, value in content.items():

@@ -51,7 +51,7 @@ def write_predictions(predictions: Predictions, path: str | Path) -> None:
     0.9,0.0
     0.5,2.0
     """
-    check_target(path, [predictions.path])
+    check_target(path, [predictions.path])  # raises where the file would replace the one that was read
     check_ending(path, "predictions")
     ending = ending_of(path)
     arrays = _collect_arrays(predictions)  # by the standard names; "logits" and "probs" are matrices
@@ -75,7 +75,8 @@ def write_table(columns: Mapping[str, np.ndarray], path: str | Path) -> None:
     columns : dict of arrays
         Vectors of numbers or texts by their names.
     path : str or Path
-        The file, written whole or not at all.
+        The file, written whole or not at all; it is replaced where it exists. AbstainError where its ending is not
+        known.
 
     Examples
     --------
@@ -87,6 +88,7 @@ def write_table(columns: Mapping[str, np.ndarray], path: str | Path) -> None:
     {"accepted": 0}
     """
     check_ending(path, "table")
+    # a stream of bytes to a file that takes the place of `path` at the end, unless something is raised before
     with replacing(path) as stream:
         _write_columns(stream, ending_of(path), columns)
 
@@ -119,7 +121,7 @@ def _collect_arrays(predictions: Predictions) -> dict[str, np.ndarray]:
 
     Losses of right and wrong answers become the column "correct" (1 right, 0 wrong). What the predictions do not have
     is left out. "classes", the class names, is the only array without one entry per sample. Labels that are words are
-    in `label_words` instead of `labels`.
+    in `label_words` instead of `labels`. Confidences beside the first are not written.
     """
     labels: np.ndarray | None = predictions.labels
     if labels is None and predictions.label_words is not None:
@@ -133,7 +135,7 @@ def _collect_arrays(predictions: Predictions) -> dict[str, np.ndarray]:
         "confidence": predictions.confidence,
     }
     if predictions.loss is not None and predictions.loss_name == "zero_one":
-        arrays["correct"] = (1 - predictions.loss).astype(np.int8)
+        arrays["correct"] = (1 - predictions.loss).astype(np.int8)  # losses are 0 or 1, without NaN
     else:
         arrays["loss"] = predictions.loss
     arrays["abstained"] = predictions.abstained
@@ -167,7 +169,7 @@ def _find_predictions(predictions: Predictions) -> np.ndarray | None:
 
     None where there are no answers, labels or losses, or where a judge decided otherwise in some row: the written
     answers and labels would contradict the column `correct`. Rows that abstained do not count. Labels that are words
-    are in `label_words` instead of `labels`.
+    are in `label_words` instead of `labels`. `loss` is 0 for right and above 0 for wrong.
     """
     has_labels = predictions.labels is not None or predictions.label_words is not None
     if predictions.prediction is None or not has_labels or predictions.loss is None:
@@ -184,7 +186,8 @@ def _columns_per_class(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays as columns of a table, and remove "classes" from `arrays`.
 
     A matrix of logits or probs becomes a column per class: `logit_cat`, or `prob_0` where classes have no names. Labels
-    are written under "label", by class name where classes have names, unless there is a column "correct".
+    are written under "label", by class name where classes have names, unless there is a column "correct". Labels are
+    class numbers from 0, words, or one-hot rows. DataError where a label is not the number of a class that has a name.
     """
     classes = arrays.pop("classes", np.array([], dtype=str)).astype(str)
     columns: dict[str, np.ndarray] = {}
@@ -195,6 +198,12 @@ def _columns_per_class(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             prefix = name.removesuffix("s")  # "logit" or "prob", or "label" of one-hot rows
             columns |= {f"{prefix}_{suffix}": values[:, k] for k, suffix in enumerate(suffixes)}
         elif name == "labels" and len(classes) and values.dtype.kind in "iu" and "correct" not in arrays:
+            is_no_class = (values < 0) | (values >= len(classes))
+            if is_no_class.any():  # -1 would be written as the last class
+                row = int(np.argmax(is_no_class))
+                raise DataError(
+                    f"labels must be whole numbers from 0 to {len(classes) - 1}, got {values[row]} in row {row + 1}."
+                )
             columns["label"] = classes[values]  # the names of the class numbers
         else:
             columns["label" if name == "labels" else name] = values
@@ -212,9 +221,10 @@ def _format_text(ending: str, columns: Mapping[str, np.ndarray]) -> str:
 def _write_arrow(stream: IO[bytes], ending: str, columns: Mapping[str, np.ndarray]) -> None:
     """Write columns of one length as parquet (`ending` ".parquet"), or as an Arrow IPC file for any other ending.
 
-    MissingDependencyError without pyarrow.
+    MissingDependencyError without pyarrow, whose message names the extra "files". `stream` is a stream of bytes, which
+    the caller closes.
     """
-    pyarrow = import_optional("pyarrow", f"Writing a {ending} file", "files")
+    pyarrow = import_optional("pyarrow", feature=f"Writing a {ending} file", extra="files")
     arrow_columns = {}
     for name, values in columns.items():
         # numpy's texts of fixed width, or Python's in an array of objects
@@ -222,7 +232,7 @@ def _write_arrow(stream: IO[bytes], ending: str, columns: Mapping[str, np.ndarra
         arrow_columns[name] = pyarrow.array(values.tolist() if is_text else values)
     table = pyarrow.table(arrow_columns)
     if ending == ".parquet":
-        parquet = import_optional("pyarrow.parquet", "Writing a parquet file", "files")
+        parquet = import_optional("pyarrow.parquet", feature="Writing a parquet file", extra="files")
         parquet.write_table(table, stream)
         return
     with pyarrow.ipc.new_file(stream, table.schema) as writer:
@@ -242,7 +252,8 @@ def _write_safetensors(stream: IO[bytes], arrays: dict[str, np.ndarray], classes
 
     The header gives the type, the shape and the position of each array, and is padded with blanks so that numbers begin
     at a multiple of 8 bytes. Class names go to its metadata; ids and predictions that are text are left out. DataError
-    for other text.
+    for other text, and for numbers of a type that the format does not have. `_SAFETENSORS_NAMES` maps numpy's type to
+    that of the format ("<f4" -> "F32").
     """
     header: dict[str, Any] = {}
     if classes:
@@ -263,11 +274,11 @@ def _write_safetensors(stream: IO[bytes], arrays: dict[str, np.ndarray], classes
         header[name] = {
             "dtype": _SAFETENSORS_NAMES[little_endian.str],
             "shape": list(values.shape),
-            "data_offsets": [position, position + len(data)],
+            "data_offsets": [position, position + len(data)],  # the end is the first byte after it
         }
         position += len(data)
         parts.append(data)
     header_text = json.dumps(header).encode()
-    header_text += b" " * (-len(header_text) % _DATA_ALIGNMENT)
+    header_text += b" " * (-len(header_text) % _DATA_ALIGNMENT)  # blanks up to a multiple of 8 bytes
     stream.write(len(header_text).to_bytes(8, "little") + header_text)
     stream.writelines(parts)
