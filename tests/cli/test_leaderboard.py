@@ -346,3 +346,23 @@ def test_sixty_eight_models_on_one_page(data_dir, tmp_path):
         assert opened.locator("#rows tr").count() == 1
         browser.close()
     assert complaints == []
+
+
+@pytest.mark.parametrize("rule", ["abstained", "wrong"])
+def test_no_score_of_abstention_where_refusals_count_as_wrong(tmp_path, rule):
+    """Where they count as wrong nobody abstains: a recall of 0% would say that the models never refused."""
+    rng = np.random.default_rng(1)
+    paths = []
+    for name in ("a", "b"):
+        rows = ["id,correct,answer,unanswerable"]
+        for k in range(200):
+            answer = "" if rng.random() < 0.3 else "x"
+            right = int(answer != "" and k % 4 != 0 and rng.random() < 0.6)
+            rows.append(f"{k},{right if answer else ''},{answer},{int(k % 4 == 0)}")
+        paths.append(tmp_path / f"{name}.csv")
+        paths[-1].write_text("\n".join(rows) + "\n")
+    page = tmp_path / "board.html"
+    options = ["--metric", "accuracy", "-c", "prediction=answer", "--unanswered", rule, "--html", str(page)]
+    run(*map(str, paths), *options)
+    columns = page_data(page)["columns"]
+    assert any(column.startswith("abstention recall") for column in columns) == (rule == "abstained")

@@ -273,3 +273,22 @@ def test_a_model_whose_unanswered_questions_alone_have_the_confidence_is_not_ran
     }
     said = " ".join(run("compare", table, path, *BOTH).stdout.split())
     assert "other is not ranked by `tokens`: no answer has it." in said
+
+
+def test_a_warning_about_one_model_stays_where_the_name_of_another_begins_like_it(tmp_path, monkeypatch):
+    """`a` lacks confidences, so that its warning is made again; that of `a 2` must not be lost with it."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    with_gaps = ["id,correct,sure"]
+    worse_than_chance = ["id,correct,sure"]
+    for k in range(300):
+        right = int(rng.random() < 0.7)
+        noise = rng.random()
+        with_gaps.append(f"{k},{right},{'' if k % 10 == 0 else f'{noise + right:.4f}'}")
+        worse_than_chance.append(f"{k},{right},{noise + 1 - right:.4f}")
+    (tmp_path / "a.csv").write_text("\n".join(with_gaps) + "\n")
+    (tmp_path / "a 2.csv").write_text("\n".join(worse_than_chance) + "\n")
+    command = ["compare", "a.csv", "a 2.csv", "-c", "confidence=sure", "--missing", "last"]
+    done = CliRunner().invoke(cli, command)
+    assert done.exit_code == 0, done.output
+    assert "a 2 ranks worse than chance" in " ".join(done.stdout.split())

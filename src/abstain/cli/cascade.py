@@ -74,11 +74,13 @@ def _parse_costs(ctx: click.Context, param: click.Parameter, value: str | None) 
     """Parse costs separated by commas, each a number, a column (`tokens`) or both (`0.6*tokens`); a callback of click.
 
     A cost without a column has the column "". Raises BadParameter where the text before an asterisk is not a number.
+    Costs come in the order of the files; empty without the option. Text that is no number is
+    the name of a column, with the factor 1.
     """
     costs = []
     for text in (value or "").split(","):
         part = text.strip()
-        number, asterisk, column = part.partition("*")
+        number, asterisk, column = part.partition("*")  # without an asterisk all is in `number`
         if not part:
             continue
         try:
@@ -235,7 +237,8 @@ def _stages_of_files(files: tuple[str, ...], stages: tuple[str, ...]) -> tuple[s
     """Return the stage of a saved rule that each file belongs to; `files` must be as many as `stages`.
 
     Files that are called like the stages are matched by name, with a note if they come in another order. Other files
-    belong to the stages in their order. Raises a usage error if such a file has another stage in its name.
+    belong to the stages in their order. Raises a usage error if such a file has another stage in its name. A stage is a
+    model of the cascade, by its name; the stages come in the order in which the rule asks them.
     """
     # one name for each file, made from the file's name; they all differ
     names = tuple(name_files(files, ()))
@@ -246,6 +249,7 @@ def _stages_of_files(files: tuple[str, ...], stages: tuple[str, ...]) -> tuple[s
             )
         return names
     for file, name, stage in zip(files, names, stages):
+        # stages whose names are whole words of the file's name
         mentioned = [any_stage for any_stage in stages if _mentions(name, any_stage)]
         if mentioned and stage not in mentioned:
             raise click.UsageError(
@@ -273,7 +277,8 @@ def _read_models(
 
     `files` are paths by the names of their models. `cost_columns` holds for each file the column with the costs of its
     answers, "" for none; it is empty if no file has one. Notes about columns that are chosen or ignored are printed,
-    unless `show_notes` is False. `read_options` are the options that say how files are read.
+    unless `show_notes` is False. `read_options` are the options that say how files are read. `has_labels` is False for
+    new data, whose right answers are not known.
 
     Raises a usage error unless `cost_columns` is empty or has an item for each file, and DataError if a file cannot be
     read, or if the files hold different samples.
@@ -287,6 +292,7 @@ def _read_models(
             # where --confidence names a learned confidence for each file, the options have that of this file alone
             options = read_options.of_file(number, len(files))
             if cost_column:
+                # read into `Predictions.cost`, without the number that multiplies it
                 options = options._replace(columns=options.columns | {"cost": cost_column})
             if has_labels:
                 predictions.append(options.read(file, name, purpose="cascade"))
@@ -324,8 +330,9 @@ def _read_promises(
 
     A promise is an upper bound on one mean loss, or on the risk within one predicted class. `files` are paths by the
     names of their models, and `cost_columns` the columns with the costs of their answers, "" for none. Of classes,
-    `among` says which answers each promise is about; of columns, `losses` holds them. Raises DataError if a file has
-    neither.
+    `among` says which answers each promise is about, as masks of the samples; of columns, `losses` holds them. The
+    other of the two is None. `with_loss_column` returns the same options with a column named as that of the losses.
+    Raises DataError if a file has neither.
     """
     try:
         models = _read_models(files, read_options, cost_columns, has_labels=True)
@@ -339,7 +346,7 @@ def _read_promises(
     for answers in answers_of_model.values():
         if answers is not None:
             classes |= set(answers)
-    if set(names) <= classes:
+    if set(names) <= classes:  # all are classes that some model answers
         among: dict[str, dict[str, np.ndarray]] = {name: {} for name in names}
         for model_name, answers in answers_of_model.items():
             if answers is None:
@@ -353,7 +360,7 @@ def _read_promises(
             f"cascade: the names in --risk must be classes of the answers ({listed}), got {names}."
         )
     losses: dict[str, dict[str, np.ndarray]] = {model_name: {} for model_name in models}
-    for name in names:
+    for name in names:  # each column is read on its own: a reading has one loss
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AbstainWarning)  # the first reading has given these
             models_with_loss = _read_models(
@@ -405,7 +412,8 @@ def _make_look(
     None without a series, and for a rule with clusters: of these the check leaves out all that an earlier look had, and
     so each cluster counts once.
     """
-    # SHA-256 of the file that each model's calibration data came from, where that was a file
+    # SHA-256 of the file that each model's calibration data came from, where that was a file; the calibration data are
+    # those that the rule was made from
     calibration = [origin.sha256 for origin in rule.origins.values() if origin.sha256]
     rows = None
     # of a rule with several promises, `shared` is a rule with any one of them; all have the same clusters
@@ -431,9 +439,11 @@ def _check_rule(
     `losses` (one per sample, or a dict of them by promise) and `abstained` (booleans; only models that abstain) are by
     model. `among` holds, by promise and model, the answers that a promise is about. `look` says which files the data
     are from, and in which file the series of checks is saved. `output` says in which form the result is written, and to
-    which file. A look is a call of `check` that brings new samples.
+    which file. A look is a call of `check` that brings new samples. A rule with several promises is a JointCascade.
+
+    `run_look` calls `check`, prints the verdict and saves the series; an alarm ends the program there.
     """
-    entries = {}
+    entries = {}  # by model: its loss, and the column by which its answers are ranked
     for name, model in models.items():
         ranking_columns = {model.kind: _ranking_column(model)}  # by kind: "logits", "probs" or "confidence"
         entries[name] = (losses[name], ranking_columns)
@@ -559,7 +569,10 @@ def _make_inputs(
 
 
 def _write_page(rule: Cascade, inputs: CascadeInputs, target: str, title: str) -> None:
-    """Write the page of a new rule to the file `target`, with the picture of cost against risk where there is one."""
+    """Write the page of a new rule to the file `target`, with the picture of cost against risk where there is one.
+
+    `inputs` are the arguments that the rule was made from. Where there is no picture, the page says why.
+    """
     curve = None
     no_curve = ""
     try:
@@ -580,9 +593,9 @@ def _cost_of_answers(model: Predictions, stage: StageCost) -> Any:
     `stage` is what the user stated as the cost: the number `factor`, times the numbers of a column that were read into
     `model.cost` if one was named.
     """
-    if model.cost is None:
+    if model.cost is None:  # no column was named
         return stage.factor
-    is_missing = ~np.isfinite(model.cost)
+    is_missing = ~np.isfinite(model.cost)  # an empty cell is NaN
     if is_missing.any():
         count = int(is_missing.sum())
         raise file_error(
@@ -599,13 +612,15 @@ def _apply_rule(
     """Print or write which model answers each sample, "person" if none does.
 
     `abstained` holds booleans, one per sample, of the models that abstain; such a sample goes on to the next model.
-    `output` says in which form the result is written, and to which file.
+    `output` says in which form the result is written, and to which file. `models` are by name, in the order in which
+    the rule asks them, with the same samples; there is at least one.
     """
     # by kind, then by model: each model has one column, by which its answers are ranked
     columns: dict[str, dict[str, Any]] = {"confidence": {}, "logits": {}, "probs": {}}
     for name, model in models.items():
         columns[model.kind][name] = _ranking_column(model)
     with naming_file(next(iter(models.values())).path):  # an error begins with the name of the first file
+        # by sample, the name of the model whose answer is taken, or "person"
         answered_by = rule.decide(
             columns["confidence"],
             logits=columns["logits"],
@@ -619,6 +634,7 @@ def _apply_rule(
     def draw(console: Console) -> None:
         console.print(Text(f"answered by: {counts}"))
 
+    # a row per sample for --quiet, --json and --csv; only counts on the screen and for --latex
     deliver(
         output,
         rule,
@@ -636,24 +652,27 @@ def _answer_columns(
     """One row per sample: its id, who answers it, and the answer and the confidence of that model.
 
     Ids and answers are left out where the files have none; a sample of the person has neither answer nor confidence.
-    `answered_by` holds names of models, and `scores_of_rule` the score by which each is ranked, where it is known.
+    `answered_by` holds names of models or "person", one per sample, and `scores_of_rule` the score by which each model
+    is ranked, where it is known. All models have the same samples. Returns columns by title.
     """
     columns: dict[str, list[Any]] = {}
     ids = next((model.ids for model in models.values() if model.ids is not None), None)
     if ids is not None:
         columns["id"] = ids.as_texts().tolist()
     columns["answered_by"] = answered_by.tolist()
+    # None where no model answers the sample
     prediction = np.full(len(answered_by), None, dtype=object)
     confidence = np.full(len(answered_by), None, dtype=object)
     for name, model in models.items():
         rows = np.flatnonzero(answered_by == name)
-        score = scores_of_rule.get(name)
+        score = scores_of_rule.get(name)  # None: ranked by a column of confidences
         answers = None if model.prediction is None else as_array(model.prediction)
         confidences = model.compute_or_take_confidence(score)
         if model.has_class_scores:
             answers = model.likeliest_classes()
-            # Computed confidences are rank keys; people know the plain numbers, such as probabilities. Of class
-            # scores the rule always knows the score, so the default is for type checkers alone.
+            # Computed confidences are rank keys, which order as the score does and do not round to 1; people know the
+            # plain numbers, such as probabilities. Of class scores the rule always knows the score, so the default is
+            # for type checkers alone.
             confidences = np.asarray(abstain.scores.display(score or "max_softmax", confidences))
         confidence[rows] = confidences[rows].tolist()
         if answers is not None:

@@ -197,9 +197,9 @@ def show_growing(result: Comparison, state: str, output: opt.Output, notes: list
 
     The file is locked meanwhile, begun if it does not exist, and written whole or not at all. A look at as many samples
     as the last one is not added. Raises AbstainError if the file cannot be read or locked, or holds a series of other
-    models, another metric, level or planned size, or a look at more samples. `result` is the comparison to show.
-    `output` says in which form the result is written, and to which file. A look is an evaluation of the data that came
-    in so far.
+    models, another metric, level or planned size, or a look at more samples. `result` is the comparison to show, made
+    with --anytime. `output` says in which form the result is written, and to which file. A look is an evaluation of all
+    data that came in so far. `notes` are printed below those of the series.
     """
     with locked(state):
         if os.path.lexists(state):
@@ -212,6 +212,7 @@ def show_growing(result: Comparison, state: str, output: opt.Output, notes: list
             grown = ComparisonSeries.begin(result)
         draw = partial(draw_comparison, result=result, notes=[*grown.sentences(), *notes])
         # `winner` is the model that the looks so far decide for, None while nothing is decided
+        # before the look is saved, so that a series that cannot be written does not hide the result
         deliver(output, result, quiet=grown.winner or "open", draw=draw)
         if grown is not series:
             write_file(state, grown.to_json())
@@ -240,7 +241,7 @@ def _distinct_names(files: tuple[str, ...]) -> list[str]:
     """
     # of each file, the names of the folders that it lies in, outermost first, without the root
     folders_of_file = [Path(file).absolute().parent.parts[1:] for file in files]
-    for depth in range(1 + max(map(len, folders_of_file))):
+    for depth in range(1 + max(map(len, folders_of_file))):  # number of innermost folders in the name
         names = [
             "/".join([*folders[len(folders) - min(depth, len(folders)) :], model_name(file)])
             for folders, file in zip(folders_of_file, files)
@@ -361,8 +362,12 @@ def compare_in_memory(
 
 
 def _notes_on_guessing(models: Sequence[Predictions]) -> list[str]:
-    """A sentence for each model with class scores whose accuracy is that of guessing."""
+    """A sentence for each model with class scores whose accuracy is that of guessing.
+
+    Such a model is not an error: most often its labels and class scores are in different orders.
+    """
     notes = [
+        # None for a model that is better than that
         note_on_guessing(
             display_name(model.name),
             model.class_scores(),
@@ -380,19 +385,21 @@ def _judge_directions(result: Comparison, contestants: Contestants, loss: str) -
 
     `contestants` holds each model with the name of the score that ranks it, by name in the ranking; `loss` names what
     is computed from class scores. The comparison itself knows neither which answers are ranked last for lack of a
-    confidence, nor how a confidence came to be.
+    confidence, nor how a confidence came to be. So a warning about such a model is made again from the answers that
+    have a confidence, which may give none. All other notes stay.
     """
     chance = abstain.evaluation.chance
+    # in a warning, what to do about the sign fits the column (None: computed from class scores) that ranks the model
     notes = chance.with_sign_advice(
         result.notes, {name: model.name_of_ranking() for name, (model, _) in contestants.items()}
     )
     for name, (model, score) in contestants.items():
-        ranked = model.with_own_confidence()
-        if ranked is not None and ranked.n == model.n:
+        ranked = model.with_own_confidence()  # only the answers that have a confidence; None if none has
+        if ranked is not None and ranked.n == model.n:  # all have one, so the warning of the comparison holds
             continue
-        about_all = chance.chance_warnings(note for note in notes if note.startswith(f"{name} "))
+        about_all = chance.chance_warnings(note for note in notes if note.startswith(f"{name} ranks "))
         notes = [note for note in notes if note not in about_all]
-        notes += opt.direction_warnings(model, score, loss, title=name)
+        notes += opt.direction_warnings(model, score, loss, title=name)  # one sentence or none
     return tuple(notes)
 
 
@@ -400,7 +407,8 @@ def _drop_absent_confidences(model: Predictions, notes: list[str]) -> Prediction
     """Return a model without the requested confidences that none of its answers has; None if it has no other.
 
     A note for each of them is added to `notes`. A model without a confidence is not ranked among those that have it.
-    `model.signals` are its confidences by name, and `model.confidence` the first of them.
+    `model.signals` are its confidences by name, and `model.confidence` the first of them. The model is returned as it
+    is where nothing is absent; `model.log` (its questions and answers) is None for a plain table.
     """
     # confidences that the user named, and that no answer has; a plain table must have all of them
     absent = () if model.log is None else model.log.absent
@@ -447,14 +455,15 @@ def describe_contest(result: Comparison, contestants: Contestants) -> list[str]:
 
     The data set has the names of the logs' tasks, and none if they name no task. How unanswered questions count is not
     said here: it is among the notes on how the files were read. `contestants` holds each model with the name of the
-    score that ranks it, by name in the ranking.
+    score that ranks it, by name in the ranking. A model's `log` holds its questions and answers, None for a plain
+    table.
     """
     tasks: dict[str, None] = {}  # in the order of the files
     confidence_names: dict[str, None] = {}  # of all contestants, each once
     has_unanswered = False
     logs = [model.log for model, _ in contestants.values() if model.log is not None]
     for log in logs:
-        if log.task is not None:
+        if log.task is not None:  # the name of the task of each question
             tasks |= dict.fromkeys(np.unique(as_texts(log.task)).tolist())
         has_unanswered |= bool(log.unanswered)  # the share of questions without an answer
     for model, score in contestants.values():
@@ -478,7 +487,8 @@ def _list_names(names: Sequence[str]) -> str:
 def nothing_is_ranked(files: dict[str, str], read_options: opt.ReadOptions) -> bool:
     """Whether every file is a log of right and wrong answers without a confidence; False if the user named one.
 
-    `read_options` are the options that say how files are read.
+    `files` are paths by the names of their models. `read_options` are the options that say how files are read; of them,
+    `columns` maps roles to the columns that the user named.
     """
     if "confidence" in read_options.columns:
         return False
@@ -505,15 +515,16 @@ def compare_graded(
     """Read all files as graded answers and compare them by a metric that reads no confidence.
 
     `files` are paths by the names of their models; `metric`, `level`, `unpaired` and `by` are options of the command,
-    and `ignored` are those that change a ranking. The score of each contestant is called "answers".
+    and `ignored` are those that only a comparison by confidence reads. `by` names a column of models, and stands with
+    one file. The score of each contestant is called "answers".
     Raises a usage error for fewer than two files, weights, a metric of calibration, or questions without an answer as
     wrong in a metric that tells the two apart; DataError if a file has no right and wrong answers. `read_options` are
     the options that say how files are read.
     """
-    if not is_answer_metric(metric):
+    if not is_answer_metric(metric):  # a metric of calibration, which has a table but no ranking
         raise click.UsageError(f"compare cannot rank by {metric}. See abstain evaluate --metric {metric}.")
     opt.refuse_unanswered_as_wrong([metric], read_options.unanswered)
-    with show_working(f"reading {count_noun(len(files), 'file')}"):
+    with show_working(f"reading {count_noun(len(files), 'file')}"):  # DataError is raised in here
         if by is not None:
             models = read_options.read_answers_by(next(iter(files.values())), by)
         else:
@@ -522,10 +533,10 @@ def compare_graded(
         raise click.UsageError(f"comparing by {metric} needs at least two files, or one divided by --by.")
     if any(model.sample_weight is not None for model in models):
         raise click.UsageError(f"{metric} takes every question once, and a file has weights. Leave them out.")
-    if not unpaired:
+    if not unpaired:  # puts the rows of all in one order; DataError for different questions
         models = align_models(models)
     answers = {}  # by model: which questions it answered correctly (1, or between 0 and 1), and which it answered
-    unanswerable = {}
+    unanswerable = {}  # by model: which questions have no answer, or None where the file does not say it
     for model in models:
         graded = model.graded_arguments()
         answers[model.name] = (graded["correct"], graded["answered"])
@@ -543,6 +554,7 @@ def compare_graded(
         )
     # a contestant is a model with the score that ranks it; here nothing ranks, and "answers" stands in its place
     contestants = {model.name: (model, "answers") for model in models}
+    # the last: the share that each model did not attempt, where there are such questions
     notes = [f"By {result.label}: no confidence is read.", *attempt_notes(models)]
     return ComparedFiles(result, contestants, notes)
 
@@ -554,7 +566,7 @@ def _split_by_score(
 
     Copies are named after their score or confidence, and after the model too unless `is_single` (there is one file).
     `scores` are names of scores for files with class scores, or "all". `has_several`: some of the compared files has
-    several columns of confidences.
+    several columns of confidences. Names are those in the ranking.
     """
     if model.signals and has_several:  # `signals` are the columns of confidences by name
         contestants = []
@@ -565,9 +577,10 @@ def _split_by_score(
             contestants.append((single, "confidence"))
         return contestants
     if scores == "all":
-        # those that can be computed from the model's class scores; none where it has confidences of its own
+        # those that can be computed from the model's class scores (`kind` is "logits" or "probs"); none where it has
+        # confidences of its own
         scores = [name for name in NAMES if model.kind in by_name(name).takes] or ["confidence"]
-    if not model.has_class_scores or len(scores) == 1:
+    if not model.has_class_scores or len(scores) == 1:  # once, under the model's own name
         return [(model, scores[0])]
     return [
         (replace(model, name=score if is_single else f"{model.name} / {score}"), score) for score in scores
@@ -590,7 +603,7 @@ def compare_files(
     where only one table has weights. `read_options` are the options that say how files are read. `repetitions` says
     that weights are numbers of repetitions.
     """
-    chosen_metric = metrics.by_name(metric)
+    chosen_metric = metrics.by_name(metric)  # "aurc:loo" too has the name of AURC
     if len(files) != 2 or chosen_metric.name != AURC.name or unpaired:
         raise click.UsageError("--engine files compares two tables of the same samples by AURC.")
     if read_options.learned_confidence_files:
@@ -601,7 +614,7 @@ def compare_files(
     first_columns, second_columns = (read_options.engine_columns(file) for file in files.values())
     if any("logits" in columns or "correct" in columns for columns in (first_columns, second_columns)):
         raise click.UsageError("--engine files compares columns of losses and confidences.")
-    first_name, second_name = files
+    first_name, second_name = files  # in the order of the command line
     weight_column = {}
     if "sample_weight" in first_columns:
         if "sample_weight" not in second_columns:
@@ -611,9 +624,10 @@ def compare_files(
         raise missing_weights_error(second_name, first_name)
     return abstain.engines.files.compare(
         files[first_name],
+        # for each table, the names of its columns of confidences and of losses
         first=(first_columns["confidence"], first_columns["loss"]),
         second=(second_columns["confidence"], second_columns["loss"]),
-        other=files[second_name],
+        other=files[second_name],  # where the second columns are
         names=(first_name, second_name),
         # a column by which rows are matched; None: by their position
         ids=read_options.columns.get("ids", read_options.columns.get("question")),
@@ -642,7 +656,8 @@ def _p_cell(p_value: float) -> str:
 def draw_comparison(console: Console, result: Comparison, notes: Sequence[str] = ()) -> None:
     """Print the ranking, sentences about pairs that cannot be told apart, and notes.
 
-    `console` is where the text goes. `result` is the comparison to show.
+    `console` is where the text goes. `result` is the comparison to show; its contestants come best first. `notes` are
+    those of the command, and follow the comparison's own.
     """
     direction = "lower" if result.lower_is_better else "higher"
     data = "different test sets"

@@ -35,8 +35,9 @@ def hints_in_file(
 ) -> list[str]:
     """Return sentences on rows of a table that are no independent samples; the file is opened again for that.
 
-    Logs of a harness say themselves which answers belong together, so they have no such sentence. Nor have data with
-    clusters, files of which only some rows are read, and large files, which take long to read again.
+    Logs of a harness (a program that runs benchmarks) say themselves which answers belong together, so they have no
+    such sentence. Nor have data with clusters, files of which only some rows are read, and large files, which take long
+    to read again. Raises DataError if the file cannot be opened any more.
 
     Parameters
     ----------
@@ -78,6 +79,7 @@ def hints_at_dependent_rows(
     """
     if "clusters" in column_by_role:
         return []
+    # columns that have a role, such as the confidence; ids have one too
     used_columns = {
         name
         for name in source.columns
@@ -93,9 +95,8 @@ def hints_at_dependent_rows(
             continue
     unused = {name: values for name, values in values_by_name.items() if name not in used_columns}
     hints = []
-    if not named_only and len(values_by_name) == len(
-        source.columns
-    ):  # rows are copies only if they are equal in every column
+    # rows are copies only if they are equal in every column, so every column must have been loaded
+    if not named_only and len(values_by_name) == len(source.columns):
         hints += _hint_at_copies(values_by_name, consequence)
     return hints + _hint_at_clusters(unused, consequence)
 
@@ -115,11 +116,12 @@ def _hint_at_clusters(values_by_name: Mapping[str, Values], consequence: str) ->
 
     Its values occur several times each, and either in blocks of rows, or the column is named like a patient or another
     common kind of clusters. Of a column that is named so, or like an id, a single repeated value is enough.
+    `values_by_name` are columns that have no role yet, and `consequence` ends the sentence.
     """
     for name, values in values_by_name.items():
         codes = values.code_of_row if isinstance(values, TextValues) else np.asarray(values)
         if codes.ndim != 1 or codes.dtype.kind not in "iuf" or not np.array_equal(codes, np.floor(codes)):
-            continue  # measured numbers, or some are missing
+            continue  # several values per row, measured numbers, or some are missing
         count = len(np.unique(codes))
         # otherwise its values must occur twice on average
         is_named_so = _is_named_like_clusters(name)
@@ -127,6 +129,7 @@ def _hint_at_clusters(values_by_name: Mapping[str, Values], consequence: str) ->
         # with few values, or many rows for each, the column is rather a category
         if not _MIN_CLUSTERS <= count <= largest_count or len(codes) > _MAX_CLUSTER_SIZE * count:
             continue
+        # a block is a run of consecutive rows with one value
         block_count = 1 + int(np.count_nonzero(codes[1:] != codes[:-1]))
         # as many blocks as values: the rows of each value are consecutive
         if block_count == count or is_named_so:
@@ -139,7 +142,11 @@ def _hint_at_clusters(values_by_name: Mapping[str, Values], consequence: str) ->
 
 
 def _hint_at_copies(values_by_name: Mapping[str, Values], consequence: str) -> list[str]:
-    """A sentence on rows that equal an earlier row in all of these columns; empty if chance may explain them."""
+    """A sentence on rows that equal an earlier row in all of these columns; empty if chance may explain them.
+
+    `values_by_name` are all columns of the file, and `consequence` ends the sentence. Only rows with a telling value
+    count: a long text, or a number with many decimals, which no two independent rows share.
+    """
     # in each column a number from 0 for each row, equal where the values are
     codes_by_name = {name: _number_values(values) for name, values in values_by_name.items()}
     n = max((len(codes) for codes in codes_by_name.values()), default=0)
@@ -152,11 +159,12 @@ def _hint_at_copies(values_by_name: Mapping[str, Values], consequence: str) -> l
         is_telling |= _have_telling_value(values_by_name[name])
         # one number for each pair of (group so far, value in this column)
         pairs = group_of_row * (int(codes.max()) + 1) + codes[rows]
+        # rows that equal no other one are dropped, so that later columns are quick
         _, group_of_row, sizes = np.unique(pairs, return_inverse=True, return_counts=True)
         is_shared = sizes[group_of_row] > 1
         rows = rows[is_shared]
         group_of_row = group_of_row[is_shared]
-    # only rows count that hold a value which is equal in two rows by no chance; of equal rows the first is no copy
+    # of equal rows the first is no copy
     telling_groups = group_of_row[is_telling[rows]]
     copy_count = len(telling_groups) - len(np.unique(telling_groups))
     if not copy_count:
@@ -181,7 +189,8 @@ def _number_values(values: Values) -> np.ndarray:
 def _have_telling_value(values: Values) -> np.ndarray:
     """Which rows hold a value that no two independent rows share: a long text, or a number with many decimals.
 
-    Numbers next to 0 and 1 do not count: probabilities saturate there.
+    Numbers next to 0 and 1 do not count: probabilities saturate there. Returns a mask of the rows; a row of several
+    numbers is telling if one of them is. NaN is not telling.
     """
     if isinstance(values, TextValues):
         is_long = np.array([len(text) >= _LONG_TEXT for text in values.distinct_texts], dtype=bool)

@@ -77,10 +77,10 @@ def describe(file: str, read_options: ReadOptions, output: Output) -> None:
             for line in error.tree:  # what the file holds, a line per key
                 click.echo(line)
         raise
-    columns = description["columns"]
+    columns = description["columns"]  # cells of text by title, a row for each column of the file
     screen.deliver(
         output,
-        result=None,
+        result=None,  # every form of the output is given below
         quiet=str(description["rows"]),
         draw=partial(draw_description, description=description),
         json=json.dumps(description),
@@ -156,12 +156,13 @@ def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predicti
     """Return the command line that learns a better confidence, None where there is nothing to learn it from.
 
     That takes class scores with labels, or several confidences, and enough right and wrong rows. `predictions` are
-    those of the file, read by `read_options`.
+    those of the file, read by `read_options`. None also where they are ranked by a learned confidence already
+    (--confidence). `log` is None unless the file is one of questions and answers.
     """
     if predictions.learned is not None:
         return None
     options = read_options
-    # unless the user named confidences of a log, a better one is learned from all that the log has
+    # unless the user named confidences of a log, a better one is learned from all that the log has: "*"
     if predictions.log is not None and "confidence" not in read_options.columns:
         options = read_options._replace(columns={**read_options.columns, "confidence": "*"})
     try:
@@ -176,7 +177,8 @@ def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predicti
     except (AbstainError, click.UsageError):  # no labels, or no such columns
         return None
     wrong_count = int(np.sum(losses > 0))
-    if min(wrong_count, len(losses) - wrong_count) < MIN_OF_A_KIND:  # too few for `learn_confidence`
+    # too few right or wrong rows for `learn_confidence`; partly right ones count as wrong here
+    if min(wrong_count, len(losses) - wrong_count) < MIN_OF_A_KIND:
         return None
     return shlex.join(["abstain", "improve", file, *options.flags(), "--save", "confidence.json"])
 
@@ -195,10 +197,12 @@ def suggest_threshold(
     if predictions.is_graded:
         losses = answered.own_or_zero_one_losses()
         error_rate = float(np.average(losses, weights=answered.sample_weight))
+        # as the user would type them, and as they are tried below
         risks = [f"{error_rate / 2:.1g}", f"{0.75 * error_rate:.2g}"] if error_rate else risks
     # groups that the user named are meant to be used, which takes this option
     by_group = ["--groups"] if "groups" in read_options.columns else []
     for risk in risks:
+        # True if some threshold keeps this risk by the defaults of the command; large files are not tried
         if answered.n > _MAX_ROWS_TO_TRY or _is_feasible(answered, float(risk), by_group=bool(by_group)):
             return ("threshold", file, *read_options.flags(), *by_group, "--risk", risk)
     return None
@@ -225,7 +229,7 @@ def _describe_columns(source: OpenedTable) -> dict[str, list[str]]:
 
     The kind is "score" (it may say whether an answer is right), "signal" (it may be a confidence) or empty. At most
     `_MAX_COLUMNS` columns are listed. Returns cells of text by title. `source` is the opened file: its columns by name,
-    with their types.
+    with their types, and `facts`, what the log of a harness says of them, empty for a plain table.
     """
     rows = []
     for name, column in list(source.columns.items())[:_MAX_COLUMNS]:
@@ -255,10 +259,12 @@ def _describe_values(values: Any) -> tuple[str, str, str]:
     """Return, as text, the share of values present, the number of distinct ones, and examples or the range.
 
     `values` is one loaded column: texts, of which empty ones are absent, or an array of numbers, of which NaN is
-    absent. The range is that of the finite numbers.
+    absent. The range is that of the finite numbers. An array of more axes, such as class scores, is described by its
+    shape without the rows, and has no number of distinct values. There is at least one row.
     """
     if isinstance(values, TextValues):
         is_present = np.array([bool(text) for text in values.distinct_texts])[values.code_of_row]
+        # `code_of_row` is the place of each row's text among `distinct_texts`; some of these are in no row
         texts = [values.distinct_texts[code] for code in np.unique(values.code_of_row[is_present])]
         return f"{is_present.mean():.1%}", f"{len(texts):,}", ", ".join(map(_clip, texts[:3]))
     if values.ndim != 1:
@@ -303,12 +309,12 @@ def _suggest_commands(
     `source` is the opened file with its columns and what is known about them. `log` is the log of answers that was
     read, None if the file is not one or could not be read; `has_confidence` is True if it was read as predictions.
     `read_options` are the options that say how files are read, and `guesses` are those about the
-    columns of a plain table that was not read as predictions.
+    columns of a plain table that was not read as predictions, None for other files. At most `_MAX_COMMANDS` + 1 lines.
     """
-    attempts = [read_options]
+    attempts = [read_options]  # options to try, in this order
     # each choice maps roles to names of columns
     if source.is_harness_log:
-        choices = _other_columns(source, log, has_confidence)
+        choices = _other_columns(source, log, has_confidence)  # of right and wrong, or of the confidence
     else:
         choices = [] if guesses is None else guesses.choices()
     # the verdict alone, where the file is read with it, would be the first attempt once more
@@ -332,8 +338,9 @@ def _suggest_commands(
         # one line for the file as it is read now, and so many for other columns
         if len(lines) > _MAX_COMMANDS:
             break
+        # the same options, or with rows left out that do not say right or wrong; None if they give no table
         working_attempt = _leave_out_unjudged(file, attempt)
-        if working_attempt is not None:  # None: with these options the file gives no table
+        if working_attempt is not None:
             lines[shlex.join(["abstain", "evaluate", file, *working_attempt.flags()])] = None
     return list(lines)
 
@@ -353,7 +360,8 @@ def _leave_out_unjudged(file: str, attempt: ReadOptions) -> ReadOptions | None:
 def _gives_table(file: str, attempt: ReadOptions) -> bool:
     """True if `abstain evaluate` makes a table of this file with these options: with a confidence, or without.
 
-    BlankOutcomesError where it refuses rows that do not say right or wrong.
+    BlankOutcomesError where it refuses rows that do not say right or wrong: the caller tries again without these. Usage
+    errors are not caught. Warnings are silent, since this is only an attempt.
     """
     # imported here, because that module imports this one
     from abstain.cli.evaluate import evaluate_predictions, evaluate_unranked
@@ -367,7 +375,7 @@ def _gives_table(file: str, attempt: ReadOptions) -> bool:
                 options = {"metrics": None, "level": _LEVEL}
                 return evaluate_unranked(file, attempt, price=None, options=options) is not None
             evaluate_predictions(predictions, price=None, level=_LEVEL, metrics=["aurc"])
-    except BlankOutcomesError:
+    except BlankOutcomesError:  # an AbstainError, too
         raise
     except AbstainError:
         return False
@@ -378,13 +386,14 @@ def _other_columns(source: OpenedTable, log: Log | None, has_confidence: bool) -
     """Return choices of columns, by role, that could be read instead; each is one more way to evaluate the file.
 
     Other columns that say whether an answer is right if the file has a confidence or could not be read, otherwise
-    columns of numbers that could be the confidence. `source` is the log of a known tool; `log` are its answers, None if
-    they could not be read.
+    columns of numbers that could be the confidence. `source` is the log of a known tool, and its `facts` are what the
+    tool says of the columns; `log` are its answers, None if they could not be read. The likeliest come first.
     """
     correctness_columns = source.facts.possible_correctness_columns
     if log is None:
         return [{"correct": name} for name in correctness_columns[:_MAX_COMMANDS]]
     if not has_confidence:
+        # columns of metadata with at least two different numbers
         candidates = [
             name
             for name, column in source.columns.items()
@@ -401,7 +410,9 @@ def _other_columns(source: OpenedTable, log: Log | None, has_confidence: bool) -
 def draw_description(console: Console, description: dict[str, Any]) -> None:
     """Print a description on the screen: what `describe_file` returned, by the names of the JSON output.
 
-    `console` is where the text goes.
+    `console` is where the text goes. "rows" is the number of rows in the file, "read" of those that were read from a
+    log (None for other files), "taken" the columns by role, "commands" the command lines to suggest, the first for the
+    file as it is read now; "threshold" and "improve" are one command line each, or None.
     """
     title = f"{display_name(description['file'])}: {description['written by']}, "
     title += count_noun(description["rows"], "row")
@@ -444,7 +455,8 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
 
     Refusals, questions without an answer, count as abstentions or as wrong, as the log's rules say. `price` is what a
     wrong answer costs if a right one gains 1; `level` is the confidence level of the intervals. `learned` ranks the
-    answers next to the confidences of the log, of which there is at least one then. Empty for a log of losses.
+    answers next to the confidences of the log, of which there is at least one then. Empty for a log of losses, and for
+    one question or cluster.
     """
     if not log.is_graded:
         return []
@@ -464,9 +476,8 @@ def answer_notes(log: Log, price: float, level: float, learned: LearnedConfidenc
     # answers that are left out of the ranking count in the shares
     has_left_out = learned is None and log.rules.missing != "last" and log.share_without_confidence > 0
     counted_rows = f"all {int(rows.sum()):,} answers: " if has_left_out else ""
-    notes = [
-        f"{counted_rows}{three_way}."
-    ]  # its text is the three shares and the score at this price, with intervals
+    # the text of `three_way` is the three shares and the score at this price, with intervals
+    notes = [f"{counted_rows}{three_way}."]
     # `log.unanswered` is the share of questions without an answer
     if log.has_confidence and log.unanswered and log.answered[rows].any():
         notes.append(_describe_areas_by_opposite_rule(log, level, learned))
@@ -482,7 +493,8 @@ def _describe_areas_by_opposite_rule(log: Log, level: float, learned: LearnedCon
     """Return a sentence with the AURC of each confidence of a log if questions without an answer count the other way.
 
     `log.rules.unanswered` says how they count now: as "abstained" or as "wrong". `learned` is ranked next to the
-    confidences of the log, of which there must be one; `level` is the confidence level of the intervals.
+    confidences of the log, of which there must be one; None for no learned one. `level` is the confidence level of the
+    intervals. Neither the log nor its rules are changed.
     """
     opposite: Any = "wrong" if log.rules.unanswered == "abstained" else "abstained"
     predictions = unnamed_predictions(log, rules=replace(log.rules, unanswered=opposite))
@@ -497,7 +509,8 @@ def _describe_areas_by_opposite_rule(log: Log, level: float, learned: LearnedCon
 def describe_areas_by_rule(evaluation: Evaluation, rule: str, measured_rows: str = "") -> str:
     """Return a sentence with the AURC of each confidence, for questions without an answer counted by a rule.
 
-    `rule` is "abstained" or "wrong"; `measured_rows` follows it: "" where all rows were measured.
+    `rule` is "abstained" or "wrong"; `measured_rows`, such as ", on 90 of 100 rows", follows it: "" where all rows were
+    measured. Every entry of the evaluation is an AURC, with its interval in `cell`.
     """
     treatment = {"wrong": "wrong and ranked last", "abstained": "abstentions"}[rule]
     areas = ", ".join(

@@ -183,7 +183,9 @@ def _add_hints(
 def suggest_after(file: str, read_options: opt.ReadOptions, predictions: Predictions) -> None:
     """Print what to run after a table of `file`, on stderr: a threshold, a page, and the meaning of the numbers.
 
-    The commands have the same options for reading the file. No threshold where none would be found.
+    The commands repeat the options for reading the file, as the user typed them (`read_options.flags()`).
+    `suggest_threshold` returns the words of a command line, or None where no threshold would be found. Then the first
+    of the three suggestions is missing. `predictions` are the rows of `file` by `read_options`.
     """
     threshold_command = suggest_threshold(file, read_options, predictions)
     purposes = (
@@ -191,7 +193,7 @@ def suggest_after(file: str, read_options: opt.ReadOptions, predictions: Predict
         if threshold_command is None
         else {threshold_command: "below which confidence should it not answer?"}
     )
-    opt.suggest_commands(
+    opt.suggest_commands(  # the words of each command after `abstain` -> what it is for
         {
             **purposes,
             ("report", file, *read_options.flags(), "-o", "report.html"): "curves and thresholds on one page",
@@ -215,12 +217,17 @@ def evaluate_predictions(
     note for other files). The other options are those of `abstain.evaluate`. Raises a usage error if there is a price
     and the file has losses or weights. `predictions` holds what a file says of one model: class scores or confidences,
     labels or losses, weights and groups.
+
+    Notes are printed in their order. Each step below puts its own before those that are there, except for the price of
+    a plain table, which comes last.
     """
     arguments = predictions.arguments(scores=scores, losses=losses)
     table = abstain.evaluate(**arguments, level=level, **options, progress=False)
-    notes_on_direction = predictions.with_sign_advice(table.notes)
-    table = replace(table, notes=(*opt.fitted_rows_notes(predictions), *notes_on_direction))
-    log = predictions.log
+    # all notes of the table; those on a ranking worse than chance say what to do about the sign of its column
+    notes = predictions.with_sign_advice(table.notes)
+    # first a note if the learned confidence was fitted on some of these rows
+    table = replace(table, notes=(*opt.fitted_rows_notes(predictions), *notes))
+    log = predictions.log  # the questions and answers that the columns were made from; None for a plain table
     if log is not None:
         log_price = 1.0 if price is None else price
         other_notes = answer_notes(log, price=log_price, level=level, learned=predictions.learned)
@@ -246,13 +253,16 @@ def _refusal_notes(predictions: Predictions, price: float | None, level: float, 
     """Sentences on class scores of which some rows have no answer: how these count, shares, and AURC counted otherwise.
 
     `price` is what a wrong answer costs if a right one gains 1; None counts as 1. `scores` are the requested ones, as
-    in `abstain.evaluate`; `level` is the confidence level of the intervals. No shares for weighted samples, and no AURC
-    where every row has no answer.
+    in `abstain.evaluate`; `level` is the confidence level of the intervals. No AURC where every row has no answer.
+    Weighted samples get no shares, since these count every sample once; with a `price`, `price_note` refuses them by a
+    usage error.
     """
+    # `refused` marks rows without an answer that count as wrong; None where they count as abstentions
     rule = "abstained" if predictions.refused is None else "wrong"
     other_rule = "wrong" if rule == "abstained" else "abstained"
     notes = reading_notes([predictions])
     if predictions.sample_weight is None or price is not None:
+        # the shares tell "not attempted" from "wrong", whatever rule the table has
         shares_of = predictions.with_unanswered("abstained")
         notes.append(price_note(shares_of, 1.0 if price is None else price, level))
     by_other_rule = predictions.with_unanswered(other_rule)
@@ -271,9 +281,12 @@ def _add_repeats(table: Evaluation, log: Log, level: float) -> Evaluation:
     """Add accuracy, right at least once and right every time to the table of a log whose questions were asked often.
 
     They rank nothing, so that they are the same in the column of every confidence. All rows of the log count that have
-    a grade, or need none since there is no answer; a note says how many where these are not the rows of the ranking.
-    The table is returned as it is where not every question was asked more than once, or answers are partly right.
+    a grade, or need none since there is no answer; a note says how many where these are not the rows of the ranking,
+    which leaves out answers without a confidence.
+    The table is returned as it is where not every question was asked more than once, or answers are partly right
+    (`repeated_entries` is empty then).
     """
+    # every such row as right or wrong; `log.rules.unanswered` says how rows without an answer count
     graded = graded_predictions(log, name="", unanswered=log.rules.unanswered)
     repeats = repeated_entries(graded, level)
     if not repeats:
@@ -288,6 +301,7 @@ def _add_repeats(table: Evaluation, log: Log, level: float) -> Evaluation:
     ]
     notes = table.notes
     if graded.n != table.n:
+        # titles of the metrics, each once
         listed = ", ".join(dict.fromkeys(entry.label for entry in entries))
         notes = (f"On all {graded.n:,} answers, not on the {table.n:,} of the ranking: {listed}.", *notes)
     return replace(table, entries=(*table.entries, *entries), notes=notes)
@@ -309,9 +323,11 @@ def evaluate_unranked(
     need one. Repeated answers to the same questions add pass@k and pass^k. `read_options` are the options that say how
     files are read. DataError where a column that the user states cannot say right or wrong, such as a score above 1.
     """
-    requested_metrics = options["metrics"]  # None without --metric
+    requested_metrics = options["metrics"]  # names, "all", or None without --metric
+    # `columns` maps roles to the columns that the user named
     if "confidence" in read_options.columns or requested_metrics == "all":
         return None
+    # some metric needs a confidence
     if not all(is_answer_metric(metric) for metric in requested_metrics or ()):
         return None
     try:
@@ -322,7 +338,8 @@ def evaluate_unranked(
     except UncertainError:  # nothing says right or wrong: the caller knows more of what is missing
         return None
     except AbstainError:
-        # A column cannot say right or wrong. If the user named it, the message says what can be done.
+        # A column cannot say right or wrong. If the user named it, the message says what can be done. TRUTH_ROLES are
+        # the roles of columns from which right and wrong follow ("correct", "loss", "labels", "error").
         if set(TRUTH_ROLES).isdisjoint(map(role_of, read_options.columns)):
             return None
         raise
@@ -334,12 +351,12 @@ def evaluate_unranked(
     }
     shown_metrics = requested_metrics
     if requested_metrics is None and read_options.unanswered == "wrong" and log.unanswered:
-        shown_metrics = [
-            "accuracy"
-        ]  # all others that are shown by default tell wrong answers from unanswered ones
+        # all others that are shown by default tell wrong answers from unanswered ones
+        shown_metrics = ["accuracy"]
     table = abstain.evaluation.evaluate_answers(**answers, metrics=shown_metrics)
     entries = list(table.entries)
     if price is not None:
+        # the mean score where a right answer gains 1 and a wrong one costs `price`
         at_price = abstain.metrics.score_at_price(price)
         opt.refuse_unanswered_as_wrong([at_price], read_options.unanswered)
         entries += abstain.evaluation.evaluate_answers(**answers, metrics=[at_price]).entries
@@ -363,13 +380,15 @@ def repeated_entries(predictions: Predictions, level: float) -> list[Entry]:
     # without a column of questions, clusters are something else than repeats of a question
     if log is None or log.question is None or log.model_count > 1 or predictions.clusters is None:
         return []
-    graded = predictions.graded_arguments()
+    graded = predictions.graded_arguments()  # "correct" (0 to 1) and "answered" (None: all)
+    # `clusters` holds the question of each row
     attempt_counts = np.unique(predictions.clusters.astype(str), return_counts=True)[1]
     if attempt_counts.min() < 2 or not np.isin(graded["correct"], (0.0, 1.0)).all():
         return []
     table = abstain.evaluation.evaluate_repeats(
         graded["correct"], predictions.clusters, answered=graded["answered"], level=level
     )
+    # both callers have the accuracy already, with an interval of its own
     return [entry for entry in table.entries if entry.metric != "accuracy"]
 
 
@@ -388,6 +407,7 @@ def price_note(predictions: Predictions, price: float, level: float) -> str:
             "--price takes every sample once, and this file has weights. Leave one of them out."
         )
     graded = predictions.graded_arguments()
+    # the three shares with intervals, and the score at this price; its text is one sentence without the full stop
     three_way = abstain.evaluation.three_way(
         graded["correct"],
         answered=graded["answered"],
@@ -403,7 +423,8 @@ def evaluate_by_sketch(file: str, columns: dict[str, Any], level: float) -> Eval
 
     `file` is a table or a folder of tables. `columns` are names of columns by argument of an engine ("loss",
     "confidence", "sample_weight", or "logits" and "labels"). `level` is only passed on to the table, since the limits
-    are no confidence interval. Raises a usage error if there are groups.
+    are no confidence interval. Raises a usage error if there are groups. Of class scores it takes the 0/1 loss and max
+    softmax.
     """
     from abstain.engines import Sketch
     from abstain.engines.read import Loader, parse_one_pair
@@ -411,7 +432,8 @@ def evaluate_by_sketch(file: str, columns: dict[str, Any], level: float) -> Eval
     if "groups" in columns:
         raise click.UsageError("a sketch has no groups: leave that column out, or use --engine files.")
     has_class_scores = "logits" in columns
-    score = "max_softmax" if has_class_scores else "confidence"
+    score = "max_softmax" if has_class_scores else "confidence"  # its name in the table
+    # with --confidence a saved model stands in the place of the column
     if isinstance(columns.get("confidence"), LearnedConfidence):
         score = LEARNED
     # reads the columns of a file in batches, and computes losses and confidences of class scores
@@ -446,14 +468,15 @@ def evaluate_by_sketch(file: str, columns: dict[str, Any], level: float) -> Eval
 
 
 def draw_evaluation(console: Console, table: Evaluation, predictions: Predictions | None) -> None:
-    """Print the table, with as many scores at a time as fit on the screen; `predictions` is for the model's name.
+    """Print the table, with as many scores at a time as fit on the screen.
 
-    `console` is where the text goes.
+    `console` is where the text goes. `predictions` are the rows that the table was made from, of which only the model's
+    name is read; None where an engine read the file.
     """
     title = count_samples(table.n, table.clusters)
     if predictions is not None:
         title = f"{display_name(predictions.name)}: {title}"
-    if table.abstained:
+    if table.abstained:  # the share of samples without an answer
         title += f", {table.abstained:.1%} abstained"
     console.print(Text(title, style="bold"))
     console.print(Text(f"estimate, {table.level:.0%} interval below it; {STAR_LEGEND}", style="dim"))
@@ -464,7 +487,7 @@ def draw_evaluation(console: Console, table: Evaluation, predictions: Prediction
         for scores in _split_scores(console, table, loss):
             console.print()
             console.print(_scores_table(console, table, loss, scores))
-    if table.groups:
+    if table.groups:  # names of the groups, empty without any
         console.print()
         console.print(Text(table.group_title(), style="dim"))
         console.print(_groups_table(console, table))
@@ -475,8 +498,10 @@ def draw_evaluation(console: Console, table: Evaluation, predictions: Prediction
 def _split_scores(console: Console, table: Evaluation, loss: str) -> list[tuple[str, ...]]:
     """Split the scores of a table into runs of about equal length whose columns fit on the width of the screen.
 
-    `console` is where the text goes.
+    `console` is where the text goes. The order stays; a run has at least one score, however narrow the screen is. A
+    table has at least one score.
     """
+    # a column of the screen is as wide as its longest cell, which is that of an interval
     limits = [
         screen.format_limits(console, entry)
         for entry in table.entries
@@ -494,17 +519,19 @@ def _scores_table(console: Console, table: Evaluation, loss: str, scores: tuple[
     """Make a table of all metrics of one loss, with one column for each of `scores`.
 
     A star marks the best of all scores of the evaluation in a row, also of those that are not in this table. `console`
-    is where the text goes.
+    is where the text goes. A row is a metric; `scores` are in the order of `table.scores`, which a row's entries have.
     """
     columns: dict[str, list[Any]] = {loss if loss == "loss" else f"{loss} loss": []}
     for score in scores:
         title = score if len(score) <= _LONGEST_TITLE else score.replace("_", "_\n", 1)
         columns[title] = []
     for entries in table.rows(loss):  # for each metric, its entries: one for each score of the evaluation
+        # names of the scores with the best number as it is shown; several where they look the same
         best = best_scores(entries, lambda entry: format_estimate(entry.estimate, entry.standard_error))
         cells: list[Any] = [entries[0].label]
         for entry in entries:
             if entry.score in scores:
+                # `entry.mark` is " t" where tied confidences matter, otherwise ""
                 mark = entry.mark + (" *" if entry.score in best else "")
                 cells.append(screen.stacked_cell(console, entry.estimate, entry, mark))
         for column, cell in zip(columns.values(), cells):
@@ -516,7 +543,7 @@ def _scores_table(console: Console, table: Evaluation, loss: str, scores: tuple[
 def _groups_table(console: Console, table: Evaluation) -> Table:
     """Make a table of the first metric and score within each group, worst group first, at most `GROUPS_SHOWN`.
 
-    `console` is where the text goes.
+    `console` is where the text goes. The evaluation must have groups.
     """
     entries = table.by_group()[:GROUPS_SHOWN]
     title = f"{entries[0].label} by {display_name(entries[0].score)}"
@@ -526,7 +553,9 @@ def _groups_table(console: Console, table: Evaluation) -> Table:
             "samples": [f"{entry.n:,}" for entry in entries],
             title: [format_estimate(entry.estimate, entry.standard_error) for entry in entries],
             f"{table.level:.0%} interval": [
-                screen.format_limits(console, entry) or (entry.reason or "") for entry in entries
+                # where there is no interval, the reason why
+                screen.format_limits(console, entry) or (entry.reason or "")
+                for entry in entries
             ],
         },
         right=("samples",),

@@ -132,7 +132,9 @@ def csv_columns(rows: Sequence[FolderRow], label: str) -> dict[str, list[Any]]:
 
     `label` is the name of the metric in `area`. A row is one model on one task. Its `accuracy` and `area` (the metric
     that the user chose) are estimates with limits, each None where undefined; each becomes three columns:
-    TITLE, "TITLE low" and "TITLE high". `signal` is the name of the confidence.
+    TITLE, "TITLE low" and "TITLE high". `signal` is the name of the confidence. `unanswered` is the share of questions
+    without an answer, and `rank` a text such as "1-2", "" where the model is not ranked. All columns are as long as
+    `rows`.
     """
     columns: dict[str, list[Any]] = {
         "task": [row.task for row in rows],
@@ -180,19 +182,22 @@ def make_rows(folder: LogFolder, *, metric: str, level: float) -> FolderTable:
     """Measure each model on each task, and rank the models of a task by accuracy.
 
     `metric` is the metric that is shown besides, and `level` the confidence level of all intervals. A
-    run is the log of one model on one task, with all its repetitions. `run.log.unanswered` is the share of questions
-    without an answer.
+    run is the log of one model on one task, with all its repetitions: `run.run_count` of them. `run.log.unanswered` is
+    the share of questions without an answer, and `folder.unread` maps files that could not be read to the reason. Tasks
+    come in the order of the folder, and within a task the best model first.
     """
+    # which columns say what is right, then what the logs say of themselves
     notes = [*_describe_scores(folder.runs), *_list_file_notes(folder.runs)]
     tasks: dict[str, list[RunLog]] = {}
     for run in folder.runs:
         tasks.setdefault(run.task, []).append(run)
     rows = []
     for task, runs in tasks.items():
-        ranks = _rank_models(task, runs, level)
+        ranks = _rank_models(task, runs, level)  # by model; not all have one
         notes += ranks.notes
         task_rows = []
         for run in runs:
+            # the metric, and the confidence that ranks the answers
             ranked = _measure_area(run.log, metric, level)
             task_rows.append(
                 FolderRow(
@@ -237,14 +242,16 @@ def _place_in_ranking(row: FolderRow) -> tuple[float, ...]:
 def _describe_scores(runs: Sequence[RunLog]) -> list[str]:
     """Which columns say what is right, and which filter of a reply was read: one sentence for all logs that agree.
 
-    The sentences name up to `_MAX_PLACES` logs by task and model where the logs differ.
+    The sentences name up to `_MAX_PLACES` logs by task and model where the logs differ. Of the roles in
+    `_ROLES_OF_SCORES`, `column_of_role` maps each that a log has to its column, in words. At most `_MAX_FILE_NOTES`
+    sentences, and how many more there are.
     """
     places: dict[str, list[str]] = {}  # by description: tasks and models
     for run in runs:
         columns = run.log.column_of_role
         description = "; ".join(f"{role}: {columns[role]}" for role in _ROLES_OF_SCORES if role in columns)
         places.setdefault(description, []).append(_name_run(run))
-    places.pop("", None)
+    places.pop("", None)  # logs that have none of these columns
     if len(places) == 1:
         return [f"{description}." for description in places]
     notes = []
@@ -270,8 +277,10 @@ def _name_run(run: RunLog) -> str:
 def _list_file_notes(runs: Sequence[RunLog]) -> list[str]:
     """What the logs say of themselves, such as samples that are missing, after the names of task and model.
 
-    At most `_MAX_FILE_NOTES` sentences, and how many more there are.
+    At most `_MAX_FILE_NOTES` sentences, and how many more there are. The warning about samples that were left out comes
+    in any case. A run is the log of one model on one task.
     """
+    # the notes of the reader, and one on answers without a score, where there are such
     notes = [f"{_name_run(run)}: {note}" for run in runs for note in (*run.notes, *_unscored_note(run.log))]
     has_left_out = any("left out" in note for note in notes)  # words of all readers of logs
     hidden_count = len(notes) - _MAX_FILE_NOTES
@@ -306,7 +315,8 @@ def _rank_models(task: str, runs: list[RunLog], level: float) -> _ModelRanks:
 
     Models are paired by question where all have the same questions; otherwise a note says that they are not. Without
     the name of a task, only models that have the same questions are ranked, since others were asked something else. A
-    model with one question shows no spread and is not ranked. A run is the log of one model on the task.
+    model with one question shows no spread and is not ranked. A run is the log of one model on the task. `task` is ""
+    where the logs do not name it. Returns ranks as text ("1", "2-3") by model, empty where nobody is ranked, and notes.
     """
     if len(runs) < 2:
         return _ModelRanks({}, notes=[])
@@ -314,7 +324,8 @@ def _rank_models(task: str, runs: list[RunLog], level: float) -> _ModelRanks:
     # by model, then by question: the mean correctness of its repeated answers, from 0 (wrong) to 1 (right)
     correctness_by_model = {run.model: mean_correctness(run.log) for run in runs}
     too_few = [model for model, correctness in correctness_by_model.items() if len(correctness) < 2]
-    with_one_question = [model for model in too_few if correctness_by_model[model]]  # others have no score
+    # the others of them have no score at all, and no note
+    with_one_question = [model for model in too_few if correctness_by_model[model]]
     for model in too_few:
         del correctness_by_model[model]
     if with_one_question and task:
@@ -331,6 +342,7 @@ def _rank_models(task: str, runs: list[RunLog], level: float) -> _ModelRanks:
         return _ModelRanks({}, notes=notes)
     entries: dict[str, Any] = {}
     for model, correctness in correctness_by_model.items():
+        # paired means that place i is the same question in all arrays
         order = questions if is_paired else list(correctness)
         entries[model] = np.array([correctness[question] for question in order])
     try:
@@ -350,14 +362,15 @@ def _measure_answers(log: Log, metric: str, level: float) -> Estimate:
     """Return a score of the answers of a log, such as "accuracy", with its interval; None where it is undefined.
 
     The accuracy is the share of right answers among all questions, answered or not. Answers to one question are a
-    cluster.
+    cluster. `metric` is a metric of right, wrong and unattempted answers; its limits are None too where there is one
+    question.
     """
     rows = log.scored  # booleans: rows that have a grade, or need none since there is no answer
     if not rows.any():
         return Estimate(None, None, None)
     # the question of each row if one was asked several times, or the file's clusters; None where rows are independent
     cluster_of_row = log.find_clusters()
-    answers = log.graded_answers()
+    answers = log.graded_answers()  # of these rows alone
     table = evaluate_answers(
         answers.right,
         answered=answers.attempted,
@@ -381,7 +394,8 @@ def _measure_area(log: Log, metric: str, level: float) -> _RankedBy:
     """Measure the ranking of a log by its first confidence; without an estimate where it has none or it is undefined.
 
     `metric` is a metric of the ranking ("aurc") or of its confidence, or a score of the answers ("simpleqa_f"), which
-    takes no confidence. `level` is the confidence level of the interval.
+    takes no confidence. `level` is the confidence level of the interval. The result has the name of the confidence, ""
+    for none, and the estimate with its limits.
     """
     if is_answer_metric(metric):
         return _RankedBy(confidence_name="", area=_measure_answers(log, metric, level))
@@ -393,6 +407,7 @@ def _measure_area(log: Log, metric: str, level: float) -> _RankedBy:
         table = abstain.evaluate(**predictions.arguments(), metrics=[metric], level=level, progress=False)
     except AbstainError:
         return not_measured
+    # of the first confidence, over all rows
     entry = next(entry for entry in table.entries if entry.group is None)
     return _RankedBy(entry.score, Estimate(entry.estimate, entry.low, entry.high))
 
@@ -403,7 +418,8 @@ def draw_folder(
     """Print a table for each task, with columns of the same width; columns that are empty throughout are left out.
 
     `console` is where the text goes; `label` is the name of the metric in `area`. A row is one model on one task, and
-    `area` its metric that the user chose, such as AURC. Rows of one task must stand together.
+    `area` its metric that the user chose, such as AURC. Rows of one task must stand together, and there is at least one
+    row. Where the screen is narrow, the names of models are broken into several lines.
     """
     rows_by_task: dict[str, list[FolderRow]] = {}
     for row in rows:
@@ -419,6 +435,7 @@ def draw_folder(
         title: max(len(title), *(len(line) for cell in cells for line in cell.plain.split("\n")))
         for title, cells in columns.items()
     }
+    # the column of the models' names gets the rest of the screen, but at least `_SHORTEST_NAME` characters
     room = console.width - sum(width + _GAP for width in widths.values())
     longest_name = max(len(name) for name in ("model", *(display_name(row.model) for row in rows)))
     model_width = min(longest_name, max(room, _SHORTEST_NAME))
@@ -434,7 +451,7 @@ def draw_folder(
             table.add_column(Text(title), width=width, justify=alignment, no_wrap=True)
         for index, row in enumerate(task_rows, first_row):
             table.add_row(
-                Text(_fold_name(display_name(row.model), model_width)),
+                Text(_fold_name(display_name(row.model), model_width)),  # in lines of at most this width
                 *(cells[index] for cells in columns.values()),
             )
         console.print(table)
@@ -485,11 +502,12 @@ def _fold_name(name: str, width: int) -> str:
     ['ollama/', 'llama3.1-', 'instruct']
     """
     lines = [""]
+    # parts of the name, each up to and with its mark; the last one may have none
     for part in re.findall(r"[^/_\-.:,= ]*[/_\-.:,= ]|[^/_\-.:,= ]+", name):
         if len(lines[-1]) + len(part) > width and lines[-1]:
             lines.append("")
         lines[-1] += part
-        while len(lines[-1]) > width:
+        while len(lines[-1]) > width:  # a part that is too long for a line is cut anywhere
             lines[-1:] = [lines[-1][:width], lines[-1][width:]]
     return "\n".join(lines)
 
@@ -502,7 +520,8 @@ def holds_folder(files: tuple[str, ...]) -> bool:
 def hold_several_tasks(files: tuple[str, ...], read_options: opt.ReadOptions) -> bool:
     """True if all files are logs of a harness and not all of the same task; False if one of them cannot be opened.
 
-    `read_options` are the options that say how files are read.
+    A harness is a program that runs benchmarks. `read_options` are the options that say how files are read. The caller
+    then compares the models task by task.
     """
     tasks = set()
     for path in files:

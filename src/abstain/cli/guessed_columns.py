@@ -75,7 +75,9 @@ class GuessedColumns:
         Each has either a column of right and wrong, or right and given answers; and a confidence or an uncertainty, if
         the name of some column makes it likely. Columns of different tables of a JSON file are not combined, and tables
         that look like summaries are left out. The likeliest come first. `self._verdicts` are columns that may say right
-        or wrong, the likeliest first, and `self._answers` choices of labels with predictions.
+        or wrong, the likeliest first, and `self._answers` choices of labels with predictions. The caller tries
+        them in this order, by reading the file again. A choice such as {"correct": "acc", "confidence": "p_max"} maps
+        roles to columns.
         """
         # columns that may say right or wrong; constants and means are less likely if their names do not say it plainly
         likely = [
@@ -88,6 +90,7 @@ class GuessedColumns:
         free_texts = [choice for choice in self._answers if _is_free_text(self._values[choice["labels"]])]
         verdicts = [
             *({"correct": name} for name in likely),
+            # a preference runs from 1 to 2, so one less is a number between wrong (0) and right (1)
             *({"correct": f"{name}-1"} for name in self._find_preferences()),
             *(choice for choice in self._answers if choice not in free_texts),
             *({"correct": name} for name in unlikely),
@@ -98,6 +101,7 @@ class GuessedColumns:
             table = self._table_of(next(iter(verdict.values())))  # all columns of a choice are of one table
             if table in self._summaries:
                 continue
+            # without a confidence, the verdict alone is a choice
             for position, confidence in enumerate(self._find_confidences(table, verdict) or [{}]):
                 # No column twice: a word such as "score" may stand for right and wrong, and for a confidence.
                 # Several confidences are one text, as in {"confidence": "a,b"}.
@@ -130,7 +134,8 @@ class GuessedColumns:
     def explain_summary(self) -> str:
         """Return a sentence on tables that look like summaries, which say nothing of single answers.
 
-        "" where there are none, or where another table of the file may hold answers.
+        "" where there are none, or where another table of the file may hold answers. `self._summaries` maps the path of
+        such a table ("" where the file has one table) to its columns that look like those of a summary, at least one.
         """
         if not self._summaries or self.choices():
             return ""
@@ -149,9 +154,12 @@ class GuessedColumns:
         that only a set of answers has (AUROC, ECE), counts of a confusion matrix, large numbers of right answers beside
         an accuracy, many accuracies and rates, or few rows with several names such as mean, rate and accuracy. A column
         of standard errors makes it a summary in any case.
+
+        A table is the path of a list in a JSON file, "" where the file has one table. Only columns of numbers count,
+        by the words in their names; the constants of this module hold these words.
         """
         summaries = {}
-        for table in dict.fromkeys(map(self._table_of, self._names)):
+        for table in dict.fromkeys(map(self._table_of, self._names)):  # each table once
             words_by_name = {
                 name: self._all_words_of(name)
                 for name in self._names
@@ -171,6 +179,7 @@ class GuessedColumns:
                 or share_count >= _MANY_SUMMARY_COLUMNS
                 or (has_few_rows and len(columns) > 1)
             )
+            # many such columns in few rows: then a score is no verdict, and only a plain name such as `correct` is one
             is_large = has_few_rows and len(columns) >= _MANY_SUMMARY_COLUMNS
             if "stderr" in words or (says_summary and not self._has_answers(table, columns, is_large)):
                 summaries[table] = columns
@@ -181,9 +190,12 @@ class GuessedColumns:
 
         `summary_columns` are its columns that are named as those of summaries; answers are not among them. `is_large`
         says that there are many of them in few rows, so that only a plain name such as `correct` says right and wrong.
+        `table` is the path of a table in a JSON file, "" where there is one. `self._verdicts` are columns that may say
+        right or wrong, and `self._answers` choices such as {"labels": "gold", "prediction": "answer"}.
         """
         has_verdicts = any(
             self._table_of(name) == table
+            # rank 0: the whole name says right or wrong; `_says_verdict`: at least a word of it does
             and (_rank_of_name(name) == 0 if is_large else _says_verdict(name))
             and _holds_truth_values(self._values[name])
             and _is_varying(self._values[name])
@@ -200,22 +212,25 @@ class GuessedColumns:
         Those whose names say it come before others, means last, values of both kinds before a constant, right and wrong
         before numbers between them. In a table whose name says that its answers are the wrong ones, such as `errors`, a
         constant says nothing. `self._names` are the columns, those of numbers first, and `self._values` their values by
-        name.
+        name. "Verdict" stands for right or wrong everywhere here. A table is the path of a list in a JSON file, ""
+        where there is one; it comes before a dot in the names of its columns.
         """
         names = [
             name
             for name in self._names
             if _may_say_verdict(self._name_in_table(name))
-            and not _says_something_else(name)
+            and not _says_something_else(name)  # an uncertainty, a number, a count or a fault
+            # whole words of the name, such as "ece" or "stderr"
             and not (_SET_METRIC_WORDS | _ERROR_BAR_WORDS) & _words_of(name)
             and _holds_truth_values_or_shares(self._values[name])
-            and has_value(self._values[name]).mean() >= _MIN_SHARE_JUDGED
+            and has_value(self._values[name]).mean() >= _MIN_SHARE_JUDGED  # share of rows that are not empty
             and (_is_varying(self._values[name]) or not _says_something_else(self._table_of(name)))
         ]
 
         def rank(name: str) -> tuple[int, bool, bool, bool]:
             values = self._values[name]
             is_mean = bool(_MEAN_WORDS & _words_of(name))
+            # smaller comes first; `_rank_of_name` is 0 for the plainest name and 3 for a score or the like
             return _rank_of_name(name), is_mean, not _is_varying(values), not _holds_truth_values(values)
 
         # the name of a confidence, such as `confidence_score`, says right or wrong only by a word of its own
@@ -238,11 +253,14 @@ class GuessedColumns:
     def _find_answers(self) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
         """Return choices of right and given answers of one kind and one table, where names make them likely.
 
-        The second list holds the choices that are equal in no row, so that nothing comes of comparing them. Where a
-        column holds grades, right answers that are free text are left out: a judge has graded the meaning of the given
-        answers, which need not be equal to them.
+        A choice, such as {"labels": "gold", "prediction": "answer"}, is two columns: both of texts or both of numbers.
+        A table is a list in a JSON file. The second list holds the choices that are equal in no row, so that nothing
+        comes of comparing them. Where a column holds grades, right answers that are free text are left out: a judge has
+        graded the meaning of the given answers, which need not be equal to them.
         """
+        # without those named as an uncertainty, a number of a row, a count or a fault, such as `error`
         names = [name for name in self._names if not _says_something_else(name)]
+        # names that contain one of the words, in the order of `names`
         labels = _find_named(names, _LABEL_WORDS)
         predictions = [name for name in _find_named(names, _PREDICTION_WORDS) if name not in labels]
         # two columns of each at most, since every choice is tried by reading the file again
@@ -252,6 +270,7 @@ class GuessedColumns:
             for name in predictions[:2]
             if isinstance(self._values[label], TextValues) == isinstance(self._values[name], TextValues)
             and self._table_of(label) == self._table_of(name)
+            # at least two different values in one of them: two constants say nothing
             and (_is_varying(self._values[label]) or _is_varying(self._values[name]))
         ]
         if self._find_grades():
@@ -264,11 +283,12 @@ class GuessedColumns:
         return agreeing, [choice for choice in choices if choice not in agreeing]
 
     def _find_grades(self) -> str:
-        """Return the column of few short words whose name is that of grades; "" where there is none.
+        """Return the column of grades, whose words or numbers the user has to explain; "" where there is none.
 
-        So is a column of few whole numbers that have to be explained, such as -1, 0 and 1. A column called `label` is
-        one only beside others with the right and the given answers, and if no given answer is one of its words:
-        otherwise it holds right answers itself.
+        It holds few short words under a name such as `grade` or `verdict` (`_PLAIN_GRADE_WORDS`). Under the name
+        `label`, the only further one in `_GRADE_WORDS`, such words are grades only beside columns with the right and
+        the given answers, and if no given answer is one of them: otherwise the column holds right answers itself. Where
+        no column has such words, one of few whole numbers with an unclear meaning is taken, such as -1, 0 and 1.
         """
         for name in _find_named(self._names, _GRADE_WORDS):
             values = self._values[name]
@@ -276,6 +296,7 @@ class GuessedColumns:
                 {text for text in values.distinct_texts if text} if isinstance(values, TextValues) else set()
             )
             is_word_like = all(len(word) <= _MAX_GRADE_LENGTH and not _is_a_number(word) for word in words)
+            # truth values (0, 1, true, false, yes, no) need no explanation
             if not 1 < len(words) <= MAX_GRADES or not is_word_like or _holds_truth_values(values):
                 continue
             if _find_named([name], _PLAIN_GRADE_WORDS):
@@ -286,17 +307,18 @@ class GuessedColumns:
             has_right_answers = bool(_find_named(further_columns, _LABEL_WORDS))
             if predictions and has_right_answers and words.isdisjoint(given_answers):
                 return name
-        return next(filter(self._holds_number_grades, self._names), "")
+        return next(filter(self._holds_number_grades, self._names), "")  # the first such column
 
     def _holds_number_grades(self, name: str) -> bool:
         """Return whether a column holds few whole numbers that have to be explained before they say right or wrong.
 
         Either its name says right or wrong and some numbers are negative, or it is a preference that may be 0, a draw.
+        The user explains them by --grades. Every column here has at least one number.
         """
         values = self._values[name]
         if isinstance(values, TextValues) or _says_something_else(name):
             return False
-        numbers = np.unique(values[~np.isnan(values)])
+        numbers = np.unique(values[~np.isnan(values)])  # in rising order
         is_whole = bool((numbers == np.floor(numbers)).all())
         is_unclear = (_says_verdict(name) and numbers[0] < 0) or (_is_preference(name) and numbers[0] == 0)
         return is_whole and 1 < len(numbers) <= MAX_GRADES and is_unclear
@@ -307,14 +329,17 @@ class GuessedColumns:
         Columns of true and false are verdicts or conditions, and those that end in the letter of an option hold one
         probability per option; neither is a confidence. A score may be one, but not a mean score, and not beside a
         verdict that is said by a score as well. `verdict` maps "correct", or "labels" and "prediction", to columns.
+        `table` is the path of a table in a JSON file, "" where there is one. A choice maps "confidence" or
+        "uncertainty" to a column, or to several with commas between them.
         """
+        # 3 is the rank of a score or the like; without "correct" the verdict is two columns of answers, and no score
         is_verdict_by_score = _rank_of_name(verdict.get("correct", "correct")) == 3
         column_by_name = {}  # by the name within the table: a word in the table's own name says nothing of its columns
         for column, values in self._values.items():
             name = self._name_in_table(column)
             if (
                 self._table_of(column) == table
-                and varies(values)
+                and varies(values)  # at least two different numbers
                 and not _holds_truth_values(values)
                 and not _COUNT_OR_FAULT_WORDS & _words_of(name)
             ):
@@ -324,6 +349,7 @@ class GuessedColumns:
         uncertainties = [
             name for name in _find_named(names, _UNCERTAINTY_WORDS) if "conf" not in name.lower()
         ]
+        # the words for confidences without "score", which may be a verdict as well
         plain_names = _find_named(names, _PLAIN_CONFIDENCE_WORDS)
         confidences = [
             column_by_name[name]
@@ -352,7 +378,11 @@ class GuessedColumns:
 
 
 def _load_vectors(source: OpenedTable) -> dict[str, Any]:
-    """Return the columns with one number or text per row that hold anything, by name; empty for a large file."""
+    """Return the columns with one number or text per row that hold anything, by name; empty for a large file.
+
+    Texts come as TextValues, numbers as an array. Files of more than `_MAX_GUESSED_SIZE` bytes would be too slow to
+    read again for each guess. Empty for a folder, too.
+    """
     if not source.path.is_file() or source.path.stat().st_size > _MAX_GUESSED_SIZE:
         return {}
     vectors = {}
@@ -382,11 +412,12 @@ def _rank_of_name(name: str) -> int:
     >>> [_rank_of_name(name) for name in ("metrics.success", "db_match", "passes.relevance", "judge_score")]
     [0, 1, 2, 3]
     """
-    own_name = name.rpartition(".")[2].lower()
+    own_name = name.rpartition(".")[2].lower()  # the last part of a dotted name, as for `_words_of` below
     if own_name in _VERDICT_NAMES:
         return 0
     if _words_of(name) & _WORDS_THAT_SAY_VERDICT:
         return 1
+    # 2 where one of these is anywhere in the whole name, also inside a word
     return 2 if _find_named([name], _PLAIN_VERDICT_WORDS) else 3
 
 

@@ -140,9 +140,11 @@ def improve(
 def _suggest_after(read_options: opt.ReadOptions, save: str, save_rule: str | None) -> None:
     """Print what to run with a saved confidence, with the options by which its file was read.
 
-    `save_rule` is the file of a threshold for it, None where there is none.
+    `save` is the file of the learned confidence, a saved model, and `save_rule` that of a threshold for it, None where
+    there is none. FRESH_FILE and NEW_FILE stand for files that the user puts in.
     """
-    # options about right and wrong answers are left out for unlabelled data, which have none
+    # options about right and wrong answers are left out for unlabelled data, which have none; --confidence names the
+    # saved confidence in both
     flags_for_unlabelled = [*reading_options(read_options.flags(), has_truth=False), "--confidence", save]
     flags_for_labelled = [*reading_options(read_options.flags(), has_truth=True), "--confidence", save]
     # from a command line to the question that it answers
@@ -178,7 +180,9 @@ def _draw(
     """Print the verdict, the candidates and the contributions, then the threshold if one was chosen.
 
     `rule` is a threshold on the learned confidence, certified on rows that were not used to learn it; None without one.
-    `unanswered_count` is the number of rows without an answer, which are in neither part.
+    `unanswered_count` is the number of rows without an answer, which are in neither part. A candidate is a way to
+    compute a confidence; the first is the baseline, the best confidence that the file has already. `console` is where
+    the text goes. `learned.tables()` returns columns of text by caption.
     """
     title = f"{display_name(model_name)}: a confidence learned from {count_noun(learned.n, 'row')}"
     console.print(Text(title, style="bold"))
@@ -192,6 +196,7 @@ def _draw(
     if rule is not None:
         console.print()
         console.print(Text(repr(rule.threshold)))
+        # a sentence on how the rows were split, with the name of the option in place of the argument's
         advice = rule.advice.replace("`fit_share`", "--fit-share")
         split = f"{rule.n_fit:,} rows to learn, {rule.n_certify:,} others to certify the threshold. {advice}"
         show_notes(console, [split])

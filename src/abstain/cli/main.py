@@ -130,7 +130,8 @@ class _Commands(DocumentedCommand, click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; an error of the library is one line on stderr and an exit code.
 
-        Warnings of the library are printed as notes. Any other error is a bug of ours and shows its traceback.
+        Warnings of the library are printed as notes. Any other error is a bug of ours and shows its traceback. Usage
+        errors (ClickException) are raised again: click prints them and exits with code 2. `ctx.exit` raises, too.
         """
         try:
             with warnings.catch_warnings():
@@ -145,7 +146,7 @@ class _Commands(DocumentedCommand, click.Group):
             raise
         except (AbstainError, MemoryError) as error:
             print_error(error)
-            exit_code = BAD_DATA
+            exit_code = BAD_DATA  # also where memory is too small
             if isinstance(error, MissingDependencyError):
                 exit_code = USAGE
             elif isinstance(error, InfeasibleError):
@@ -166,13 +167,14 @@ def _show_warning(
 ) -> None:
     """Print a warning of the library as a line on stderr, unless it was printed before; pass others to `show_other`.
 
-    `said` holds what was printed, and is added to: a file that is read twice has one warning.
+    `said` holds what was printed, and is added to: a file that is read twice has one warning. Stands in the place of
+    `warnings.showwarning`; `location` is the file, the line and so on, which only `show_other` needs.
     """
     if issubclass(category, AbstainWarning):
-        note = _in_words_of_commands(str(message))
+        note = _in_words_of_commands(str(message))  # with options in place of arguments of Python functions
         if note not in said:
             say(f"note: {note}")
-        said.add(note)
+            said.add(note)
     else:
         show_other(message, category, *location)
 
@@ -254,14 +256,15 @@ def cli(context: click.Context) -> None:
       zsh   eval "$(_ABSTAIN_COMPLETE=zsh_source abstain)"
       fish  _ABSTAIN_COMPLETE=fish_source abstain | source
     """
-    if context.invoked_subcommand is None:
+    if context.invoked_subcommand is None:  # `abstain` alone: a few lines on how to begin
         click.echo(_BEGIN_HERE, nl=False)
 
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line with these arguments, those of the process if None; it ends with SystemExit.
 
-    If output cannot be written, exit with one line on stderr instead of a traceback.
+    If output cannot be written, exit with one line on stderr instead of a traceback. Returns nothing: click ends the
+    program after each command. Changes the streams of the process.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -300,7 +303,7 @@ def convert(source: str, target: str, read_options: ReadOptions) -> None:
       abstain convert table.csv table.npz -c confidence=p_max -c correct=is_right
     """
     predictions = read_options.read(source)
-    note_chosen_confidence(predictions)
+    note_chosen_confidence(predictions)  # only one of several confidences is written
     abstain.formats.write_predictions(predictions, target)
     say(f"wrote {target}: {count_noun(predictions.n, 'sample')}, {predictions.kind}")
 
@@ -325,6 +328,7 @@ def version(as_json: bool) -> None:
 @click.pass_context
 def reproduce(context: click.Context, arguments: tuple[str, ...]) -> None:
     """Repeat the experiments of the paper; `abstain reproduce --help` lists them."""
+    # the folder of the repository that this package runs from; None if it was installed
     checkout = find_checkout()
     if checkout is None:
         click.echo(

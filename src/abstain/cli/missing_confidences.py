@@ -35,6 +35,7 @@ def measure_by_other_rule(log: Log, metric: str, level: float) -> NotesByOtherRu
     Left out are answers that lack any of the confidences, so that all confidences are on the same rows. `metric` is one
     of a ranking, `level` the confidence level. One sentence has the metric of each confidence by the other rule, one
     the verdicts on two confidences that change, if any does. Both lists are empty where every answer has a confidence.
+    A verdict says which of two confidences has the better metric, by a test. The log is not changed.
     """
     nothing_changes = NotesByOtherRule(area_sentences=[], verdict_sentences=[])
     if not log.has_confidence or not log.share_without_confidence:
@@ -42,7 +43,7 @@ def measure_by_other_rule(log: Log, metric: str, level: float) -> NotesByOtherRu
     rule = str(log.rules.missing)
     other_rule = _OTHER_RULE[rule]
     try:
-        by_other_rule = _read_by_rule(log, other_rule)
+        by_other_rule = _read_by_rule(log, other_rule)  # predictions with all confidences of the log
         table = abstain.evaluate(**by_other_rule.arguments(), metrics=[metric], level=level, progress=False)
     except AbstainError:  # no answer has all the confidences, for example
         return nothing_changes
@@ -68,7 +69,7 @@ def measure_by_other_rule(log: Log, metric: str, level: float) -> NotesByOtherRu
         }
     except AbstainError:  # too few answers for a test
         return NotesByOtherRule([area_sentence], verdict_sentences=[])
-    return NotesByOtherRule([area_sentence], _describe_changed_verdicts(comparisons))
+    return NotesByOtherRule([area_sentence], verdict_sentences=_describe_changed_verdicts(comparisons))
 
 
 def _describe_changed_verdicts(comparisons: dict[str, Comparison]) -> list[str]:
@@ -76,14 +77,14 @@ def _describe_changed_verdicts(comparisons: dict[str, Comparison]) -> list[str]:
 
     `comparisons` has two items: the rule in use for answers without a confidence ("last" or "left_out") and then the
     other one, each with the comparison of the same confidences by that rule. A verdict changes if the difference of the
-    two confidences is significant by one rule only, or has the opposite sign.
+    two confidences is significant by one rule only, or has the opposite sign. Of many changes `_MAX_LISTED` are named.
     """
     (rule, comparison), (other_rule, other_comparison) = comparisons.items()
     is_lower_better = comparison.lower_is_better
     changes = []
     for pair in comparison.pairs:
         other_pair = other_comparison.pair(pair.a, pair.b)
-        # `find_better` returns the name of a confidence, or None
+        # `find_better` returns the name of the confidence that is significantly better, or None
         if find_better(pair, is_lower_better) != find_better(other_pair, is_lower_better):
             changes.append(
                 f"{display_name(pair.a)} against {display_name(pair.b)} "
@@ -106,7 +107,9 @@ def missing_confidence_notes(models: Sequence[Predictions], metric: str, level: 
 
     Such answers are ranked last or left out; the other rule is the one of these two that is not in use. For one model,
     the sentences tell its metric by the other rule and the verdicts that change. For several, one sentence names the
-    models of which a verdict changes. Empty for a learned confidence, which every answer has.
+    models of which a verdict changes. Empty for a learned confidence, which every answer has. `metric` is one of a
+    ranking ("aurc"), and `level` the confidence level. A model has no `log` where its file is a plain table or holds
+    class scores; nothing is missing there. A verdict says which of two confidences is better, by a test.
     """
     notes_by_model: dict[str, NotesByOtherRule] = {
         display_name(model.name): measure_by_other_rule(model.log, metric, level)

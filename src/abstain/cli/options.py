@@ -104,7 +104,11 @@ class DocumentedCommand(click.Command):
         super().__init__(*args, **settings)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Print the options, then the metrics that the command takes if there is an option for them."""
+        """Print the options, then the metrics that the command takes if there is an option for them.
+
+        click calls this for --help. A command that takes several metrics is one of tables, with a single metric it
+        compares models. The former lists metrics of calibration too.
+        """
         super().format_options(ctx, formatter)
         options = [parameter for parameter in self.params if isinstance(parameter, MetricOption)]
         if not options:
@@ -131,7 +135,8 @@ class DocumentedCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Check that the outputs can be written and replace no input, then run the command.
 
-        Raises a usage error or DataError, before any work.
+        Raises a usage error or DataError, before any work. click calls this after it has parsed the command line;
+        outputs are the parameters of type OutputFile, inputs all others that are paths.
         """
         inputs: list[str] = []
         outputs: dict[str, str] = {}  # paths by flag
@@ -148,9 +153,10 @@ class DocumentedCommand(click.Command):
                 inputs += value if isinstance(value, tuple) else (value,)
         _check_outputs(outputs, inputs)
         for flag, path in outputs.items():
-            if not output_types[flag].verdict_first:  # such a file is reported only after the verdict
+            # a place that cannot be written to; with `verdict_first` it is reported only after the verdict
+            if not output_types[flag].verdict_first:
                 _outputs.check_place(path)
-            check_output_name(path, *output_types[flag].kinds)
+            check_output_name(path, *output_types[flag].kinds)  # raises for an ending such as .png for JSON
         return super().invoke(ctx)
 
 
@@ -166,7 +172,8 @@ def _describe_metrics(metrics: Iterable[Any]) -> list[tuple[str, str]]:
 def _check_outputs(outputs: dict[str, str], inputs: list[str]) -> None:
     """Raise if two outputs are one file, or if one is also read or is where standard output goes.
 
-    `outputs` maps flags to paths.
+    `outputs` maps flags to paths, and `inputs` are paths of files and folders that are read. A usage error, and
+    DataError for a file that is read.
     """
     for (flag, path), (second_flag, second_path) in combinations(outputs.items(), 2):
         if _outputs.same_target(path, second_path):
@@ -323,13 +330,17 @@ def note_chosen_confidence(predictions: abstain.formats.Predictions) -> None:
 
 
 def fitted_rows_notes(predictions: abstain.formats.Predictions) -> list[str]:
-    """A sentence if a learned confidence ranks rows that it was fitted on, which flatter it; otherwise none."""
+    """A sentence if a learned confidence ranks rows that it was fitted on, which flatter it; otherwise none.
+
+    A learned confidence is a saved model (`abstain improve`) that computed `predictions.confidence`; `learned` is None
+    for other predictions.
+    """
     learned = predictions.learned
     confidence = predictions.without_abstentions().confidence
     # `fitted` recognises the rows of the fit by their confidences; None for one that was made without labels
     if learned is None or learned.fitted is None or confidence is None:
         return []
-    share = learned.fitted.share_known(confidence)
+    share = learned.fitted.share_known(confidence)  # a fraction of 1, of the rows that can be compared
     if not share:  # no more rows are recognised than chance explains
         return []
     name = abstain.formats.safety.display_name(predictions.name)
@@ -354,8 +365,10 @@ def direction_warnings(
     """Return a warning if a file's confidence ranks the answers that have it significantly worse than chance, or [].
 
     `score` and `loss` name what is computed from class scores, if the file has any; the warning begins with `title`.
+    Worse than chance means that the 99% interval of AUROC lies below 1/2; so there is none for losses other than 0/1.
     """
     chance = abstain.evaluation.chance
+    # None if no answer has a confidence; answers without one are ranked last by a made-up number, which says nothing
     ranked = predictions.without_abstentions().with_own_confidence()
     if ranked is None:
         return []
@@ -369,6 +382,7 @@ def direction_warnings(
     )
     # of the table's notes, those about rankings that are worse than chance
     warnings = chance.chance_warnings(table.notes)
+    # which name the column whose sign may be wrong; None is a confidence computed from class scores
     return chance.with_sign_advice(warnings, {title: ranked.name_of_ranking()})
 
 
@@ -382,7 +396,8 @@ def explicit_value(name: str) -> Any:
 def refuse_unused_names(*models: abstain.formats.Predictions) -> None:
     """Raise a usage error if --score or --loss would do nothing: all files have confidences and losses already.
 
-    A name that is one of the files' confidences is accepted. Nothing is raised if some file has class scores.
+    A name that is one of the files' confidences is accepted: `model.signals` holds them by name. Nothing is raised if
+    some file has class scores, or if the user typed neither option. Reads the options of the command that is running.
     """
     if not models or any(model.has_class_scores for model in models):
         return
@@ -403,7 +418,8 @@ def refuse_unused_names(*models: abstain.formats.Predictions) -> None:
 def refuse_unanswered_as_wrong(metrics: Iterable[Any], unanswered: str | None) -> None:
     """Raise a usage error for `--unanswered wrong` with a metric in which a wrong answer and no answer differ.
 
-    `metrics` are names or definitions of metrics of any kind; `unanswered` is the value of that option.
+    `metrics` are names or definitions of metrics of any kind; `unanswered` is the value of that option. Only metrics of
+    right, wrong and unattempted answers ("simpleqa_f") can tell the two apart, so all others are passed over.
     """
     answer_metrics = abstain.metrics.answer_metrics
     if unanswered != "wrong":
@@ -435,7 +451,11 @@ def output_option(
 def refuse_other_notations(
     typed: str, ctx: click.Context | None = None, param: click.Parameter | None = None
 ) -> None:
-    """Raise BadParameter, with the notation to use, for a percentage such as 20% and a decimal comma such as 0,2."""
+    """Raise BadParameter, with the notation to use, for a percentage such as 20% and a decimal comma such as 0,2.
+
+    `typed` is what the user wrote, perhaps with other text before a percentage ("a=20%"). Anything else passes, also
+    what is no number: the caller parses it. `ctx` and `param` say in the message which option it is.
+    """
     percentage = _PERCENT.search(typed)
     if percentage:
         fraction = float(percentage[1]) / 100
@@ -471,15 +491,18 @@ def fraction_option(
     """Make an option that takes a number between 0 and 1; percentages are refused with a hint.
 
     `explain_refusal` returns the sentence on a number that the option refuses, "" for any other; it comes before the
-    check that the number lies between 0 and 1.
+    check that the number lies between 0 and 1, neither of which is allowed. Without a `default` the command gets None
+    where the option is not used.
     """
 
     def check(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+        """Return the number as it is, or raise BadParameter; click calls this with what the user typed."""
         refusal = explain_refusal(value) if value is not None else ""
         if refusal:
             raise click.BadParameter(refusal)
         if value is None or 0 < value < 1:
             return value
+        # the hint says what to write for a number such as 5, which may be meant as a percentage; otherwise ""
         raise click.BadParameter(f"{value:g} must lie between 0 and 1.{percent_hint(value)}")
 
     return click.option(
@@ -514,6 +537,7 @@ def name_option(
     flag = "--loss" if registry == "losses" else f"--{registry[:-1]}"
 
     def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        # `value` is what the user typed: a tuple with `several`, else a text; empty or None without the option
         if not value:
             return None
         names = list(split_commas(ctx, param, ",".join(value))) if several else [value]
@@ -522,7 +546,7 @@ def name_option(
         if several and names == ["all"]:
             return "all"
         try:
-            names = [_check_name(registry, name) for name in names]
+            names = [_check_name(registry, name) for name in names]  # raises for an unknown name
         except AbstainError as error:
             reason = str(error).split(": ", 1)[-1]  # without the name of the function
             raise click.BadParameter(reason) from None
@@ -534,7 +558,7 @@ def name_option(
     flags = (flag, f"--{registry}", registry) if several else (flag,)
     metavar = "A,B,..." if several else "NAME"
     if registry == "metrics":
-        settings["cls"] = MetricOption
+        settings["cls"] = MetricOption  # so that the command's help lists the metrics
         help = f"{help} {_OWN_METRIC_HELP}"  # noqa: A001
     return click.option(*flags, multiple=several, callback=check, metavar=metavar, help=help, **settings)
 
@@ -567,15 +591,16 @@ def _register_own_metric(name: str) -> str:
 def _parse_columns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
     """Parse ROLE=NAME, each role once, into names by role; several confidences are joined by commas.
 
-    A callback of click. Raises BadParameter for an unknown role, a missing name, or a repeated role.
+    A callback of click. Raises BadParameter for an unknown role, a missing name, or a repeated role. A role says what a
+    column holds ("confidence", "correct", ...); roles such as confidence may have several columns, all others one.
     """
     columns: dict[str, str] = {}
     for text in value:
         title, _, name = text.partition("=")
         try:
-            role = role_of(title)
+            role = role_of(title)  # its usual name: "confidence" for "uncertainty", too
         except AbstainError:
-            name = ""
+            name = ""  # no such role, so that the message below is raised
         if not name:
             roles = abstain.formats.ROLES
             suggestion = suggest_name(title, roles)
@@ -594,7 +619,7 @@ def _parse_columns(ctx: click.Context, param: click.Parameter, value: tuple[str,
 def _note_contradicting_names(columns: Mapping[str, str]) -> None:
     """Print a note if a column of errors is stated as one of right answers, or the other way round.
 
-    `columns` are names by role, as the user typed them.
+    `columns` are names by role, as the user typed them. The user's word counts all the same.
     """
     correct = columns.get("correct", "")
     if normalise_name(correct) in _NAMES_OF_ERRORS:
@@ -613,7 +638,7 @@ def _note_contradicting_names(columns: Mapping[str, str]) -> None:
 def _parse_pairs(ctx: click.Context, param: click.Parameter, value: Iterable[str]) -> dict[str, str]:
     """Parse NAME=VALUE, repeated or separated by commas; a value without a name gets the empty name.
 
-    A callback of click. Returns values by name. Raises BadParameter if a name occurs twice.
+    A callback of click. Returns values by name, empty without the option. Raises BadParameter if a name occurs twice.
     """
     pairs: dict[str, str] = {}
     for text in ",".join(value).split(",") if value else ():
@@ -663,11 +688,12 @@ def _notes_on_unranked(
 ) -> list[str]:
     """Sentences that name the models without a confidence, one for each reason.
 
-    `unranked` has the name of each of these models, and the error that was raised when its file was read.
+    `unranked` has the name of each of these models, and the error that was raised when its file was read. The message
+    of that error is "FILE: no answer has `NAME`."
     """
     names_by_reason: dict[str, list[str]] = {}
     for name, error in unranked:
-        reason = str(error).rpartition(": ")[2]  # the message starts with the name of the file
+        reason = str(error).rpartition(": ")[2]  # without the name of the file
         names_by_reason.setdefault(reason, []).append(abstain.formats.safety.display_name(name))
     notes = []
     for reason, names in names_by_reason.items():
@@ -713,7 +739,8 @@ class ReadOptions(NamedTuple):
 
         `path` is a table or a folder of tables. Raises a usage error for options that change values, because an engine
         reads them as they are, and if the columns are missing or ambiguous. `self.columns` maps roles to columns as the
-        user typed them.
+        user typed them. An engine computes from files that need not fit in memory. With --confidence the value at
+        "confidence" is the learned confidence itself, a saved model, in place of a name.
         """
         # names of options about answers: "only", "unanswered", "missing", "grades" ...
         options_of_answers = abstain.formats.Rules.__dataclass_fields__
@@ -779,7 +806,7 @@ class ReadOptions(NamedTuple):
         DataError
             If the file cannot be read as predictions, or needs more memory than allowed.
         """
-        # these options by name, as arguments of `read_predictions`
+        # these options by name, as arguments of `read_predictions`; `limits` and `rules` are made of several options
         settings = self._select(
             "columns", "kind", "labels", "classes", "format", "limits", "tolerance", "rules"
         )
@@ -787,8 +814,9 @@ class ReadOptions(NamedTuple):
         if self.learned_confidence_files and purpose == "one file":
             purpose = "learning"
         predictions = abstain.formats.read_predictions(path, name=name, purpose=purpose, **settings)
+        # unchanged without --confidence
         predictions = self.rank_by_learned(predictions, keep_others=keep_others)
-        if summarise and predictions.log:
+        if summarise and predictions.log:  # None where the file is no log of answers
             for line in predictions.log.summary_lines():
                 say(f"{predictions.name}: {line}")
         return predictions
@@ -816,7 +844,7 @@ class ReadOptions(NamedTuple):
 
         A learned confidence is what `abstain improve` saved: a model that computes a confidence from columns of a file.
         With `keep_others`, the file's own confidences stay next to it. Raises a usage error if the option names several
-        files, and DataError if the data lack an input of the confidence.
+        files, and DataError if the data lack an input of the confidence. `predictions` is not changed.
         """
         learned = self.load_learned()
         return (
@@ -826,7 +854,8 @@ class ReadOptions(NamedTuple):
     def load_learned(self) -> abstain.confidence.LearnedConfidence | None:
         """Return the learned confidence (a saved model that computes one) of --confidence, None without that option.
 
-        Raises a usage error if the option names several files, and DataError if the file holds something else.
+        Raises a usage error if the option names several files, and DataError if the file holds something else. Where
+        each of several files has its own, `of_file` has to be called first.
         """
         if not self.learned_confidence_files:
             return None
@@ -840,6 +869,7 @@ class ReadOptions(NamedTuple):
         """Return the options for one of several files: with its own learned confidence where each file has one.
 
         `number` counts the files from 0. Raises a usage error unless --confidence has one file for all, or one each.
+        The field `confidence` holds the files of --confidence, which `learned_confidence_files` returns.
         """
         if len(self.learned_confidence_files) <= 1:
             return self
@@ -855,7 +885,8 @@ class ReadOptions(NamedTuple):
 
         `purpose` ("one file" or "compared") says what files are read for, which decides how unanswered questions and
         missing confidences count unless the user says it. `summarise` prints on stderr how logs of answers were read.
-        Raises DataError if a file cannot be read.
+        Raises DataError if a file cannot be read, and a usage error unless --confidence has one file, or one each. All
+        of the models may lack a confidence: then there are only notes.
         """
         models = []
         unranked: list[tuple[str, abstain.formats.read_files.NoConfidenceError]] = []
@@ -875,14 +906,16 @@ class ReadOptions(NamedTuple):
 
         The models come in the order of the table; those without a confidence get a note instead. They are read to be
         compared, so that unanswered questions are wrong unless the user says otherwise. Raises DataError if the file
-        cannot be read or has no such column.
+        cannot be read or has no such column, and a usage error if --confidence names several files.
         """
         source = abstain.formats.open_source(path, format=self.format, limits=self.limits)
+        # these options by name, as arguments of `make_predictions`
         settings = self._select("columns", "kind", "labels", "classes", "limits", "tolerance", "rules")
         models = []
         unranked: list[tuple[str, abstain.formats.read_files.NoConfidenceError]] = []
         for name, part in abstain.formats.log_folders.split_by_column(source, column).items():
             try:
+                # `part` is the table of the rows with this name
                 model = abstain.formats.read_files.make_predictions(
                     part, name=name, path=path, purpose="compared", **settings
                 )
@@ -895,7 +928,8 @@ class ReadOptions(NamedTuple):
         """Make the log of an opened file of answers, with a confidence or without.
 
         `purpose` ("one file" or "compared") says what the file is read for, which decides how unanswered questions and
-        missing confidences count unless the user says it.
+        missing confidences count unless the user says it. A role says what a column holds ("correct", "confidence").
+        Raises DataError if nothing says which answers are right, or if columns contradict each other.
         """
         right_answers = None
         if self.labels is not None:  # a second file
@@ -906,10 +940,11 @@ class ReadOptions(NamedTuple):
         stated_roles = set(self.columns)
         return abstain.formats.answers.make_log(
             source,
+            # the columns of each role; `add_repeats` adds the one that says which rows are of the same question
             abstain.formats.answers.add_repeats(
                 source, source.find_roles(self.columns), self.rules, stated_roles=stated_roles
             ),
-            self.rules,
+            self.rules,  # which rows are read, and how answers and missing confidences count
             right_answers=right_answers,
             stated_roles=stated_roles,
             purpose=purpose,
@@ -919,7 +954,7 @@ class ReadOptions(NamedTuple):
         """Return the options as a user would type them, without those that have their default.
 
         A list of arguments: columns (`self.columns`, role -> column as it was typed), then pairs NAME=VALUE, then
-        single settings.
+        single settings. A new field of this class must be added here, or suggested commands read files otherwise.
         """
         arguments: list[str] = []
         for role, name in self.columns.items():
@@ -942,7 +977,7 @@ class ReadOptions(NamedTuple):
         for option, setting in settings.items():
             if setting not in (None, ""):
                 arguments += [f"--{option}", str(setting)]
-        if self.limits != abstain.formats.Limits():
+        if self.limits != abstain.formats.Limits():  # not the default amount of memory
             arguments += ["--memory", str(self.memory)]
         return arguments
 
@@ -956,7 +991,9 @@ class ReadOptions(NamedTuple):
 
         Questions without an answer are abstentions, unless the user says that they count as wrong. The predictions of a
         log have a constant confidence, since none is read, so that no answer is left out for lack of one. `name` is the
-        model's; by default that of the file. Raises DataError if the file says nothing about right and wrong answers.
+        model's; by default that of the file. Raises DataError if the file says nothing about right and wrong answers. A
+        file that is no log is read as class scores with labels, which say it, too; if that fails as well, the first
+        error is the one that is raised.
         """
         try:
             log = self.read_log(path)
@@ -976,6 +1013,7 @@ class ReadOptions(NamedTuple):
         The models come in the order of the table. Questions without an answer are abstentions, unless the user says
         that they count as wrong. The predictions have a constant confidence, since none is read, so that no answer is
         left out for lack of one. Raises DataError if there is no such column, or nothing says which answers are right.
+        Unlike `read_answers` it takes no class scores.
         """
         source = abstain.formats.open_source(path, format=self.format, limits=self.limits)
         return [
@@ -988,7 +1026,8 @@ class ReadOptions(NamedTuple):
     def read_unlabelled(self, path: str) -> UnlabelledFile:
         """Read class scores or confidences of new data, whose labels are not known yet, and all other columns.
 
-        Raises a usage error if the user named a file of labels, and DataError if the file cannot be read.
+        Raises a usage error if the user named a file of labels, and DataError if the file cannot be read. With
+        --confidence the predictions are ranked by that learned confidence.
         """
         if self.labels is not None:
             raise click.UsageError(
@@ -1082,6 +1121,7 @@ def _gather_options(fields_type: type[ReadOptions] | type[Output], argument: str
 
     @wraps(command)
     def call(**options: Any) -> Any:
+        # click passes the value of each option by the name of its field; all others go on to the command
         values: Any = {name: options.pop(name) for name in fields_type._fields}
         fields = fields_type(**values)
         if isinstance(fields, Output):

@@ -24,7 +24,8 @@ def parse_risks(
     """Parse `--risk`: one number, or NAME=NUMBER at least twice, repeated or separated by commas; None if not given.
 
     A callback of click. NAME is that of a promise: an upper bound on one mean loss, or on the risk within one predicted
-    class. Raises BadParameter for anything else.
+    class. Raises BadParameter for anything else, such as a percentage (20%) or a decimal comma (0,2): these are looked
+    for first, since a comma also separates promises. `value` has one text for each --risk.
     """
     for typed in value:
         opt.refuse_other_notations(typed, ctx, param)
@@ -76,13 +77,15 @@ def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) ->
 
     Of classes, `among` says which samples each promise is about; of columns, `losses` holds them. Raises DataError if
     the file has neither. A promise is an upper bound on one mean loss, or on the risk within one predicted class.
-    `read_options` are the options that say how files are read.
+    `read_options` are the options that say how files are read. Abstentions are left out of all that is returned; masks
+    and losses have one value for each sample that is left. The other of `losses` and `among` is None.
     """
     try:
         predictions = read_options.read(file)
     except DataError:  # perhaps no column is called loss, and the promises name the columns
         if "loss" in read_options.columns:  # the user named the column, so that something else is wrong
             raise
+        # as if the first of them were called loss
         predictions = _read_with_loss(read_options, file, names[0])
     answered = predictions.without_abstentions()
     answers = predicted_names(answered)  # the predicted class of each sample, as text
@@ -122,8 +125,9 @@ def choose_jointly(
 
     A promise is an upper bound on one mean loss, or on the risk within one predicted class. `score` and `loss` name
     what is computed from class scores, `risk` holds the bound of each promise. `groups` is the group of each sample,
-    None for one threshold. Of `command_options`, delta and bounded are taken. Raises a usage error for a method other
-    than "ltt".
+    None for one threshold. Of `command_options`, delta (the allowed probability of a broken promise) and bounded (the
+    range of the losses) are taken. Raises a usage error for a method other than "ltt". Exactly one of `columns.among`
+    (masks of samples by promise) and `columns.losses` (by promise) is set; no sample is an abstention.
     """
     if command_options["method"] != "ltt":
         raise click.UsageError(f"several promises need --method ltt, got {command_options['method']}.")
@@ -144,13 +148,14 @@ def choose_jointly(
         rule: JointThreshold | JointGroupThresholds = select_threshold(
             losses=losses, confidence=confidence, score=predictions.learned, risk=risk, **options
         )
-    elif predictions.refused is not None:  # their losses and ranks do not follow from their class scores
+    # some refusals count as wrong and are ranked last: their losses and ranks do not follow from their class scores
+    elif predictions.refused is not None:
         sample_loss, confidence = predictions.loss_and_confidence(score, loss)
         rule = select_threshold(
             losses=dict.fromkeys(risk, sample_loss),
             confidence=confidence,
             score=score,
-            units="key",
+            units="key",  # rank keys, which order as the score does; computed confidences are always such
             risk=risk,
             **options,
         )
@@ -175,7 +180,7 @@ def check_columns(
     A promise is an upper bound on one mean loss, or on the risk within one predicted class. `columns.among` holds masks
     of samples by promise; it is set exactly where the file predicts classes with the names of the promises, and None
     where columns of losses have these names. Raises DataError if the file has columns of losses for promises about
-    predicted classes, or the reverse.
+    predicted classes, or the reverse. `rule_file` is for the message. `check` takes None where all samples count.
     """
     joint_rule = first_joint_rule(rule)
     # `counted` holds, for each promise, which calibration samples counted in it: `samples` is their number, None for

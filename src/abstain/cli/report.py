@@ -65,9 +65,11 @@ def report(
       abstain report a.npz b.npz c.npz -o models.html --title "Three models"
       abstain report answers.csv --open
     """
-    purpose = "compared" if len(files) > 1 else "one file"
+    purpose = "compared" if len(files) > 1 else "one file"  # decides how unanswered questions count
+    # `notes` name the files without a confidence, which are left out of the page
     models, notes = read_options.read_several(name_files(files, names), purpose)
     notes = [*notes, *reading_notes(models)]
+    # ranked by --confidence, which is shown next to the confidences of the file
     if len(models) == 1 and models[0].learned is not None:
         notes = [before_and_after_note(models[0]), *notes]
         models = before_and_after(models[0])
@@ -75,12 +77,12 @@ def report(
         opt.note_chosen_confidence(model)
     if not models:
         raise DataError(" ".join(notes))
-    opt.refuse_unused_names(*models)
+    opt.refuse_unused_names(*models)  # usage error for --score or --loss without class scores
     write_report(
         models,
         notes=notes,
         command=opt.typed_command("--open", "-q", "--quiet"),
-        **page_options,
+        **page_options,  # "target", the file of the page, and what `write_report` passes on to `gather`
     )
     if not quiet:
         opt.say(f"wrote {page_options['target']}")
@@ -91,7 +93,8 @@ def report(
 def before_and_after(model: Predictions) -> list[Predictions]:
     """Return the same samples once for each confidence, the learned one first; a page then compares them in pairs.
 
-    `model` is what `Predictions.with_confidence` returned.
+    `model` is what `Predictions.with_confidence(learned, keep_others=True)` returned: its `signals` are all confidences
+    by name, and `learned` is the saved model that computed the first. `model` is not changed.
     """
     rankings = []
     for name, confidence in model.signals.items():  # it has put the learned confidence first
@@ -113,7 +116,8 @@ def before_and_after(model: Predictions) -> list[Predictions]:
 def before_and_after_note(model: Predictions) -> str:
     """Return the sentences that say what the learned confidence of a model is, and where it may be judged.
 
-    The model must be ranked by a learned confidence (`Predictions.with_confidence`).
+    The model must be ranked by a learned confidence (`Predictions.with_confidence`). Of this, `inputs` are the names of
+    what it was learned from, and `verdict` is a sentence, with its full stop, on whether it helped.
     """
     learned = model.learned
     assert learned is not None
@@ -139,7 +143,7 @@ def write_report(
     (score, loss, metrics, level ...) are those of `abstain.report.gather`. Prints a note on stderr if several files
     hold different samples.
     """
-    with progress_bars(None) as bars:
+    with progress_bars(None) as bars:  # None: only on a terminal, after two seconds
         stage_count = len(models) + 1  # each model, and the comparison
         content = gather(
             models,
@@ -240,7 +244,7 @@ def demo(data: str, target: str, no_report: bool, copy_folder: str | None, open_
       abstain demo --copy .            then run the other commands on its files
     """
     chosen_demo = DEMOS[data]
-    if copy_folder is not None:
+    if copy_folder is not None:  # with --copy there are no tables and no page
         copies = copy_outputs(chosen_demo, Path(copy_folder))
         for path in copies:
             click.echo(f"wrote {click.format_filename(path)}")
@@ -297,7 +301,11 @@ def demo_models(demo: Demo) -> list[Predictions]:
 
 
 def draw_tables(demo: Demo, models: list[Predictions]) -> None:
-    """Print three questions about the models of a demo and their answers: a ranking, the best model, a threshold."""
+    """Print three questions about the models of a demo and their answers: a ranking, the best model, a threshold.
+
+    `demo` holds a title, a text about the data (`about`) and the error rate that the threshold has to keep (`risk`).
+    The models have class scores and labels.
+    """
     console = make_console()
     console.print(Text(demo.about + "\n"))
     # by model: losses and confidences, a pair of arrays
@@ -305,12 +313,14 @@ def draw_tables(demo: Demo, models: list[Predictions]) -> None:
     comparison = compare(samples)
     console.print(Text("1. Which model knows best when it is wrong?\n", style="bold"))
     draw_comparison(console, comparison)
-    best = next(model for model in models if model.name == comparison.names[0])
+    best = next(model for model in models if model.name == comparison.names[0])  # the names come best first
     console.print(Text("\n2. The best one in full\n", style="bold"))
     metrics = ["aurc", "augrc", "auroc", "risk", "risk_at_coverage@0.8"]
+    # `best.arguments()` are its class scores and labels, by argument of `evaluate`
     table = evaluate(**best.arguments(), metrics=metrics, losses=[_LOSS])
     draw_evaluation(console, table, best)
     question = f"Below which confidence should it abstain, for an error rate of at most {demo.risk:.0%}?"
     console.print(Text(f"\n3. {question}\n", style="bold"))
     threshold = select_threshold(*samples[best.name], risk=demo.risk)
+    # what it promises and how it did on these data, then a sentence on what to do with it
     draw_facts(console, threshold, [describe_plain_threshold(threshold, _SCORE)])

@@ -43,7 +43,8 @@ def make_console(*, stderr: bool = False, file: Any = None, width: int | None = 
 def format_limits(console: Console, interval: Any) -> str:
     """Format the limits of an interval as short as possible; empty if it has none, or one of them is infinite.
 
-    `interval` has `low`, `high` and `standard_error`.
+    `interval` has `low`, `high` and `standard_error`, each of which may be None. The standard error says how many
+    digits are shown. Of `console` only the encoding is read.
 
     >>> from types import SimpleNamespace
     >>> interval = SimpleNamespace(low=0.0081, high=0.0105, standard_error=0.0006)
@@ -75,8 +76,9 @@ def plain_table(
 ) -> Table:
     """Make a table from cells by title, which are never read as markup; all columns have the same length.
 
-    Cells are `Text` or anything that `str` can print. Columns whose titles are in `right` are aligned to the right;
-    `first_width` is the largest width of the first column in characters, None for any.
+    Markup is what rich takes for a style, such as "[bold]"; names of files and models may look so. Long cells are
+    broken. Cells are `Text` or anything that `str` can print. Columns whose titles are in `right` are aligned to the
+    right; `first_width` is the largest width of the first column in characters, None for any.
     """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, name in enumerate(columns):
@@ -124,7 +126,8 @@ def deliver(
 ) -> None:
     """Print a result, or write it to a file completely or not at all.
 
-    Without a form and a file, `draw` prints to the screen. Only the requested form is made.
+    Without a form and a file, `draw` prints to the screen. Only the requested form is made. Control characters are
+    escaped, except for line ends. DataError if the file cannot be written.
 
     Parameters
     ----------

@@ -59,8 +59,9 @@ class Look:
     def hashes(self) -> dict[str, str]:
         """Map a hash of the rows that were read from each file to its path.
 
-        With `only` it is the hash of the file and of the selection, since other rows of a file are other data. Raises
-        DataError for a file that the rule was made from; if only some of its rows are read, a note is printed instead.
+        With `only` (column -> the value whose rows were read; empty for all rows) it is the hash of the file and of the
+        selection, since other rows of a file are other data. `calibration` holds the SHA-256 of the files that the rule
+        was made from. Raises DataError for such a file; if only some of its rows are read, a note is printed instead.
         """
         path_by_hash = {}
         for path in self.files:
@@ -197,7 +198,8 @@ def _count_calibration_rows(
     """Return about how many samples of the last look are calibration rows, and how many samples it has.
 
     `result` is the series with that look, `previous` the series before it, None where that look is the first. Both
-    numbers are summed over groups or promises, so that of several promises each counts every sample.
+    numbers are summed over groups or promises, so that of several promises each counts every sample. Calibration rows
+    are those that the rule was made from; a check recognises them by their confidences.
     """
 
     def count(series: Check | GroupChecks | None) -> np.ndarray:
@@ -223,7 +225,7 @@ def show_check(result: Check | GroupChecks, output: opt.Output, notes: list[str]
     """Print or write the verdict of a check, with one row per group ("all" without groups) as CSV.
 
     `notes` are sentences printed after it on the screen. `output` says in which form the result is written, and to
-    which file.
+    which file. With a file, one line per alarm (or one in all) goes to stderr too. The caller exits on an alarm.
     """
     check_by_group: dict[Any, Check] = {"all": result} if isinstance(result, Check) else {}
     if isinstance(result, GroupChecks):

@@ -238,13 +238,17 @@ def threshold(
 def _read_labelled(file: str, read_options: opt.ReadOptions, *, is_check: bool) -> Predictions | None:
     """Read a file with labels. For a check, rows without a label yet are left out, and their number is printed.
 
-    Returns None, for a check, if the file has confidences or class scores alone. Raises DataError for any other file.
+    Returns None, for a check, if the file has confidences or class scores alone: the caller then checks only these.
+    Raises DataError for any other file. `is_check` is True for later data that a saved rule is checked on, False for
+    the data that a rule is made from, where every row needs a label. A log is a file of answers, where rows without a
+    grade have none that counts.
     """
     try:
         predictions = read_options.read(file)
         if not is_check:
             return predictions
         if predictions.log is not None:  # rows without a label are left out already
+            # `scored` marks the rows that have a grade, or need none since there is no answer
             _note_incomplete_clusters(file, predictions.log.find_clusters(), predictions.log.scored)
         return predictions.rows(_find_labelled_rows(predictions))
     except BlankOutcomesError:  # a plain table, and some cells of the column of outcomes are empty
@@ -256,7 +260,7 @@ def _read_labelled(file: str, read_options: opt.ReadOptions, *, is_check: bool) 
             _note_incomplete_clusters(file, predictions.log.find_clusters(), predictions.log.scored)
         return predictions
     except DataError:
-        # where the user names labels or a column of outcomes, the error is about these
+        # where the user names labels or a column of outcomes (what says right or wrong), the error is about these
         states_outcome = read_options.labels is not None or _OUTCOME_ROLES & set(read_options.columns)
         if not is_check or states_outcome:
             raise
@@ -273,7 +277,8 @@ def _read_labelled(file: str, read_options: opt.ReadOptions, *, is_check: bool) 
 def _find_labelled_rows(predictions: Predictions) -> np.ndarray:
     """Return the numbers of the rows of class scores that have a label, and print how many have none.
 
-    Raises DataError if no row has a label. Of other predictions all rows are returned.
+    Raises DataError if no row has a label. Of other predictions all rows are returned: these were read without the rows
+    that say nothing. Rows are counted from 0. It also prints how many clusters have rows of both kinds.
     """
     labels = predictions.labels
     all_rows = np.arange(predictions.n)
@@ -298,10 +303,12 @@ def _note_incomplete_clusters(file: Any, clusters: np.ndarray | None, is_labelle
     """Print how many clusters have rows with and rows without a label: they count now, and never again.
 
     `clusters` holds the cluster of each row of the file, None without clusters; `is_labelled` is a mask of the rows.
+    Nothing is printed for two crossed kinds of clusters, an array of two columns: a series takes one kind.
     """
     if clusters is None or clusters.ndim != 1:
         return
-    _, codes = group_codes("clusters", clusters)
+    _, codes = group_codes("clusters", clusters)  # for each row, the number of its cluster from 0
+    # per cluster: its rows with a label, compared below with all of its rows
     labelled_count = np.bincount(codes, is_labelled)
     incomplete_count = int(((labelled_count > 0) & (labelled_count < np.bincount(codes))).sum())
     if incomplete_count:
@@ -317,7 +324,8 @@ def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output
     """Compare the confidences of a file without labels with those of a saved rule; an alarm is exit code 5.
 
     `rule` is the file of the rule. Raises DataError if the rule does not fit the other file, or has a threshold for
-    each group.
+    each group. `output` says in which form the result is written, and to which file. Without labels nothing is known of
+    errors: an alarm says that the confidences are distributed otherwise than those that the rule was made from.
     """
     saved_rule = load_rule(rule)
     if isinstance(saved_rule, GroupThresholds):
@@ -333,6 +341,7 @@ def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output
     )
     with naming_file(file):
         result = threshold_to_check.check_confidences(**rule_columns(predictions, score))
+    # DataError if about all of these rows are rows that the rule was made from
     refuse_calibration_rows(file, result.from_calibration, result.n)
 
     def draw(console: Console) -> None:
@@ -374,12 +383,14 @@ def save_rule(
     """Write a rule and its record to these files, where they are given.
 
     A rule that accepts nothing does not replace one that accepts something, which is perhaps in use; neither file is
-    written then, with a note. `load` reads such a rule, and `is_usable` says whether it accepts something.
+    written then, with a note. `load` reads such a rule, and `is_usable` says whether it accepts something. `path` is
+    for JSON, and `record` for a text that documents the decision; None leaves the file out. AbstainError if a file
+    cannot be written.
     """
     if path and not is_usable(rule) and os.path.isfile(path):
         try:
             has_usable_rule = is_usable(load(path))
-        except (AbstainError, OSError):  # no rule
+        except (AbstainError, OSError):  # the file holds no rule, so that it may be replaced
             has_usable_rule = False
         if has_usable_rule:
             files = f"{path} and {record} are" if record else f"{path} is"
@@ -397,7 +408,8 @@ def save_rule(
 def rules_by_group(result: Any, single_name: str) -> dict[Any, Any]:
     """The threshold of each group (the worst first), promise, or promise of a group, by name.
 
-    `result` is a threshold, which is returned under `single_name`, or one per group, with one promise or several.
+    `result` is a threshold, which is returned under `single_name`, or one per group, with one promise or several. A
+    promise is an upper bound on one risk; with several, each has a threshold of its own here, of the same value.
     """
     if isinstance(result, JointThreshold):
         return result.promises
@@ -438,17 +450,18 @@ def _note_on_unused_groups(
 
     `score` and `loss` are names that class scores need, and `reason` is why groups are not used. The highest risks come
     first, of many groups only some. They are plain means, without an interval. There are none for a rule with several
-    promises, and for one that accepts nothing.
+    promises, and for one that accepts nothing. The predictions must have groups, and no abstentions.
     """
     sentence = f"The groups are not used: {reason}."
     if not isinstance(rule, Threshold) or not rule.feasible:
         return [sentence]
+    # the distinct labels, and for each row the place of its label among them
     labels, codes = group_codes("groups", np.asarray(predictions.group_labels(), dtype=object))
     losses = np.asarray(predictions.loss_and_confidence(score, loss).loss, dtype=np.float64)
     is_accepted = np.asarray(rule.accepts(**rule_columns(predictions, rule.cut.score)))
     loss_sums = np.bincount(codes[is_accepted], losses[is_accepted], len(labels))
     counts = np.bincount(codes[is_accepted], minlength=len(labels))
-    risks = loss_sums / np.maximum(counts, 1)
+    risks = loss_sums / np.maximum(counts, 1)  # 0 where nothing is accepted, which is not shown
     texts = []
     for k in np.argsort(-risks, kind="stable"):
         risk = f"{risks[k]:.4f} of {counts[k]:,}" if counts[k] else "none accepted"
@@ -462,15 +475,18 @@ def describe_plain_threshold(result: Any, score: str) -> str:
 
     A rule is stored in the score's rank key, which orders samples as the score does but does not round to its largest
     value; people know the plain value. Empty if key and plain value are the same, if there is no feasible threshold, or
-    if all is accepted. `result` is a threshold, or one per group, with one promise or several.
+    if all is accepted. `result` is a threshold, or one per group, with one promise or several. `value` of a rule is its
+    threshold: None if there is no feasible one, -inf if all is accepted.
     """
     rules = [rule for rule in rules_with_own_threshold(result) if rule.value is not None]
     accepts_all = any(rule.value == float("-inf") for rule in rules)
+    # a score that saturates rounds to its largest value, and so has a rank key of its own
     if not scores.by_name(score).saturates or not rules or accepts_all:
         return ""
     plain_values = []
     for rule in rules:
         # "1 − 3e-09", for a probability that would round to 1, with the hyphen that a user can type
+        # (`or` is for type checkers: no value here is None)
         value = key_text(score, float(rule.value or 0.0)).replace("−", "-")
         # With `lies_above` the threshold is the next floating-point number above a confidence that is rejected. Both
         # look the same in a few digits, so the words are "above". Otherwise the threshold is an accepted confidence.
@@ -497,7 +513,8 @@ def threshold_latex(columns: dict[str, list[Any]]) -> str:
 def draw_facts(console: Console, result: Any, notes: list[str]) -> None:
     """Print a threshold (or one per group, or a cascade) and its guarantee, then the notes.
 
-    `console` is where the text goes.
+    `console` is where the text goes. `facts()` of a rule are pairs of a name and a text, such as its threshold,
+    coverage and guarantee. Joint rules have several promises and print one block for all of them.
     """
     rule_of_group = rules_by_group(result, single_name="")
     if isinstance(result, JointThreshold):  # its facts name all promises
@@ -505,7 +522,7 @@ def draw_facts(console: Console, result: Any, notes: list[str]) -> None:
     if isinstance(result, JointGroupThresholds):
         rule_of_group = {group: result.thresholds[group] for group in result.worst_first()}
     for group, rule in rule_of_group.items():
-        kind = type(rule).__name__
+        kind = type(rule).__name__  # the class is the title: "Threshold", "Cascade" ...
         title = kind if rule.feasible else f"No feasible {kind.lower()}"
         suffix = f" for group {display_name(group)}" if group != "" else ""
         console.print(Text(title + suffix, style="bold"))
@@ -538,14 +555,14 @@ def rule_columns(predictions: Predictions, rule_score: str | None) -> dict[str, 
     """
     if predictions.has_class_scores and predictions.refused is None:
         return {predictions.kind: predictions.class_scores()}  # by kind: "logits" or "probs"
-    if predictions.has_class_scores:
+    if predictions.has_class_scores:  # and some refusals count as wrong
         return {"confidence": predictions.compute_or_take_confidence(rule_score), "units": "key"}
     # the column of that name; the first column of confidences where there is none, or no score
     confidence = predictions.compute_or_take_confidence(rule_score)
     if predictions.learned is not None:
         return {"confidence": confidence, "score": predictions.learned}
     if rule_score is None:
-        return {"confidence": confidence}
+        return {"confidence": confidence}  # one number per sample, as in the file
     return {"confidence": confidence, "units": "plain"}
 
 
@@ -553,6 +570,9 @@ def check_rule_fits(
     rule: str, rule_score: str | None, kind: str, score: str | None, *, allow_plain: bool = True
 ) -> str | None:
     """Return the score of a rule; raise DataError if the rule does not fit the file.
+
+    A rule fits class scores from which its score can be computed, and a rule of a column fits a column. A score is the
+    name of a confidence that is computed from class scores, such as "max_softmax".
 
     Parameters
     ----------
@@ -567,7 +587,7 @@ def check_rule_fits(
     allow_plain : bool
         Whether the command can use such a column.
     """
-    mismatch = ""
+    mismatch = ""  # what the rule is for and the file is not: the second half of the message
     if score is not None and score != rule_score:
         mismatch = f"{rule_score or 'a column of confidences'}, not for {score}"
     elif rule_score is None and kind != "confidence":
@@ -672,9 +692,11 @@ def check_rule(
 def _note_on_coarse_confidences(predictions: Predictions, score: str | None) -> list[str]:
     """Return a sentence if rows of the calibration data could not be recognised among these; otherwise none.
 
-    `score` names the confidence that is computed from class scores; None for a column of confidences.
+    They are recognised by their confidences, which does not work where many rows share one. `score` names the
+    confidence that is computed from class scores; None for a column of confidences.
     """
     confidence = predictions.compute_or_take_confidence(score)
+    # a share of 1, or 0 where it does no harm; NO_CONFIDENCE, the lowest number, ranks answers without one last
     share = share_too_coarse(confidence[np.isfinite(confidence) & (confidence > NO_CONFIDENCE)])
     if not share:
         return []
@@ -690,7 +712,7 @@ def _find_known_groups(
     """Return a mask of the rows whose group the rule knows, and print how many others there are.
 
     `treatment` says what happens to the others: "not accepted". Raises DataError without a column of groups, or if the
-    rule knows none of them.
+    rule knows none of them. `rule_file` is for messages; `rule.thresholds` has one rule for each group that it knows.
     """
     if predictions.groups is None:
         raise DataError(
@@ -721,7 +743,8 @@ def _find_known_groups(
 def _note_groups_without_threshold(rule: GroupThresholds, predictions: Predictions, treatment: str) -> None:
     """Print how many rows are of groups in which the rule accepts nothing, and what happens to them.
 
-    `treatment` is "not checked", say. Groups that the rule does not know are no part of it.
+    `treatment` is "not checked", say. Groups that the rule does not know are no part of it. The predictions must have
+    groups; nothing is printed if the rule accepts something in each of them.
     """
     # the distinct labels, and for each row the place of its label among them
     labels, codes = group_codes("groups", np.asarray(predictions.group_labels(), dtype=object))
@@ -833,12 +856,13 @@ def _find_clusters(
     """Return the cluster of each new row; None for a rule made without clusters, or where no column has them.
 
     Their column is the one that the user names, or that the command named that made the rule, or called `cluster`.
-    `columns` are those of the file by name, one value per row.
+    `columns` are those of the file by name, one value per row. The caller uses them only for a note on large clusters.
     """
-    first = first_rule(rule)
+    first = first_rule(rule)  # of several groups or promises, which all have clusters or none
     if first.clusters is None:
         return None
-    command = first.origin.command if first.origin else None
+    command = first.origin.command if first.origin else None  # the command line that made the rule
+    # the first two may be None, which is no column
     for name in (read_options.columns.get("clusters"), cluster_column(command), "clusters", "cluster"):
         if name in columns:
             return columns[name].reshape(-1)
@@ -853,13 +877,15 @@ def _note_large_clusters(
 ) -> None:
     """Print a note if a cluster has more samples than the promise allows for; of groups, each has its own clusters.
 
-    `predictions` holds rows of groups that the rule knows, and `clusters` the cluster of each of them.
+    The promise on whole clusters takes none to be larger than the largest one in the calibration data. `predictions`
+    holds rows of groups that the rule knows, and `clusters` the cluster of each of them.
     """
     rule_of_group = rule.thresholds if isinstance(rule, GroupThresholds) else {"": rule}
     groups = np.zeros(predictions.n, dtype=object)
     groups[:] = predictions.group_labels() if isinstance(rule, GroupThresholds) else ""
     for group, rule_in_group in rule_of_group.items():
-        size_limit = first_rule(rule_in_group).largest  # samples of the largest calibration cluster
+        # samples of the largest calibration cluster; None for a rule without clusters
+        size_limit = first_rule(rule_in_group).largest
         rows = np.flatnonzero(groups == group)
         if size_limit is None or not len(rows):
             continue
@@ -885,7 +911,7 @@ def _check_scale(
 
     It is an error if most of them exceed the largest one by more than the range of the calibration data, for a column
     of confidences none of which was below 0 in calibration. Others have no known bound, so a note must do. Returns
-    whether a note was printed.
+    whether a note was printed. `confidence` has one number per new row, NaN where there is none; NaN exceeds nothing.
     """
     # a cut is the threshold with what the rule knows of the confidences of its calibration data
     cuts = [single.cut for single in rules_by_group(rule, single_name="").values()]
@@ -914,7 +940,7 @@ def _note_other_distribution(
     """Print a note if the confidences of new data are clearly distributed otherwise than those of the calibration.
 
     `rule_score` is the score that the rule was made with, None for a column of confidences. Only answers with a
-    confidence are compared, `has_confidence` says which rows have one.
+    confidence are compared: `has_confidence` is a mask of the rows that have one, and abstentions are left out.
     """
     if predictions.abstained is not None:
         has_confidence = has_confidence & ~predictions.abstained
@@ -922,6 +948,7 @@ def _note_other_distribution(
         return
     compared = predictions.rows(np.flatnonzero(has_confidence))
     with naming_file(predictions.path):
+        # p-value of the hypothesis that both have one distribution
         drift_p = rule.check_confidences(**rule_columns(compared, rule_score)).drift_p
     if drift_p <= _CLEARLY_OTHER:
         opt.say(
@@ -937,7 +964,8 @@ def add_columns(
 
     All columns are arrays by name with one value per sample, and are returned as vectors: the user's first, the
     decision last. A computed column whose name exists gets another name, with a note on stderr. Programs read the
-    decision by its name, so an existing column of that name raises DataError. `file` is for these messages.
+    decision by its name, so an existing column of that name raises DataError. `file` is for these messages. None of the
+    arguments is changed; `decision` has one column, with 1 for accepted and 0 for rejected.
     """
     for name in decision:
         if name in user_columns:
@@ -982,8 +1010,9 @@ def clinical(
       abstain clinical scans.csv --positive ill --latex
     """
     predictions = read_options.read(file)
-    opt.note_chosen_confidence(predictions)
+    opt.note_chosen_confidence(predictions)  # which of several confidences is taken
     labels = predictions.without_abstentions().true_and_given_classes().true_class
+    # as the labels are written: "1" is the text of a word, or the number 1.0 where labels are numbers
     positive_label: Any = positive
     if labels.dtype.kind in "biuf" and _tables.is_number(positive):
         positive_label = float(positive)
@@ -999,7 +1028,7 @@ def clinical(
         console.print(Text(title, style="bold"))
         columns = {}
         for name, cells in grid.items():
-            if name != "prevalence":
+            if name != "prevalence":  # the screen has the other columns only; --csv and --json have it
                 columns[name] = [_stack_limits(cell, range_dash(console)) for cell in cells]
         console.print(plain_table(columns))
 

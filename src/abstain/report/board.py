@@ -161,7 +161,7 @@ def _drop_shared_endings(names: Sequence[str]) -> dict[str, str]:
     """Shorten names "model / confidence" by the words, divided by _, with which all confidences' names end.
 
     Returns name -> title, in the same order; the titles differ as the names do. If some name has another form, or all
-    have the same confidence, every name stays as it is.
+    have the same confidence, every name stays as it is. Of each confidence at least one word stays.
 
     >>> list(_drop_shared_endings(["a / logit_confidence", "a / stated_confidence"]).values())
     ['a / logit', 'a / stated']
@@ -186,7 +186,10 @@ def _drop_shared_endings(names: Sequence[str]) -> dict[str, str]:
 
 
 def _explain_columns(columns: Sequence[str]) -> str:
-    """What the less known columns of the table are, as HTML; empty where there are none of them."""
+    """What the less known columns of the table are, as HTML; empty where there are none of them.
+
+    `columns` are the titles of the table. The constants are what such titles begin or end with.
+    """
     sentences = []
     if any(column.endswith(_ANSWERED_ONLY) for column in columns):  # such as "AURC, answered only"
         sentences.append(
@@ -305,6 +308,7 @@ def _numbers_of_log(log: Log, ranked_answers: _RankedAnswers | None) -> dict[str
     `ranked_answers` are those that have the confidence that ranks the log. A question without an answer is not
     attempted. The calibration error is None unless every confidence of an answer lies between 0 and 1. Scores of
     abstention only where the log says which questions are unanswerable. Empty for losses other than right and wrong.
+    A score at a target of 0.75 is for answers that pay off from a confidence of 75% on.
     """
     if not log.is_graded:  # losses other than right and wrong
         return {}
@@ -317,6 +321,7 @@ def _numbers_of_log(log: Log, ranked_answers: _RankedAnswers | None) -> dict[str
     root_mean_square_gap = None  # between confidence and accuracy
     if ranked_answers is not None:
         with suppress(AbstainError):  # too few answers, or confidences that are no probabilities
+            # 1 for a right answer, against the confidence that it is right
             gaps = calibration_error(1 - ranked_answers.losses, ranked_answers.confidence)
             root_mean_square_gap = gaps.root.estimate
     return {_CALIBRATION_COLUMN: root_mean_square_gap, **numbers}
@@ -329,7 +334,8 @@ def _graded_content(
 
     `models` holds each model with the name of the score that ranks it, by name in the ranking. Returned are "curves"
     (none), "columns" (title -> model -> value, None if undefined) and "groups" (group -> model -> the ranking's metric
-    with its interval, None if undefined). `loss` names what is computed from class scores.
+    with its interval, None if undefined). `loss` names what is computed from class scores. Graded answers are right,
+    wrong or not attempted; no confidence counts. Groups are those of each model's own file.
     """
     metric = answer_metric(comparison.metric)
     answers_of_model: dict[str, GradedAnswers] = {}
@@ -339,11 +345,12 @@ def _graded_content(
         if predictions.abstained is not None:
             attempted = ~predictions.abstained
         answers_of_model[name] = GradedAnswers(
-            right=np.where(attempted, 1 - losses, 0.0),
+            right=np.where(attempted, 1 - losses, 0.0),  # from 0 to 1; 0 where there is no answer
             attempted=attempted,
-            unanswerable=predictions.unanswerable,
+            # None where refusals count as wrong: nobody abstains then, so there are no scores of abstention
+            unanswerable=predictions.graded_arguments()["unanswerable"],
         )
-    shown_metrics: dict[str, AnswerMetric] = {}
+    shown_metrics: dict[str, AnswerMetric] = {}  # by key: all that apply to some model, each once
     for answers in answers_of_model.values():
         for column_metric in metrics_for_answers(answers):
             shown_metrics.setdefault(column_metric.key, column_metric)
@@ -388,7 +395,7 @@ def _ranked_answers(predictions: Predictions, log: Log) -> _RankedAnswers | None
     """Return the answers that have the confidence that ranks them, whichever other confidences they have.
 
     `predictions` are ranked by one confidence, the first of `signals`, and were made from `log`. None where they have
-    no confidence, or no answer has it.
+    no confidence, or no answer has it. Returned are losses, confidences and weights (None without) of these answers.
     """
     if not predictions.signals:
         return None
@@ -399,7 +406,7 @@ def _ranked_answers(predictions: Predictions, log: Log) -> _RankedAnswers | None
         confidence = log.signals[name]
         losses = log.loss
         weight = log.sample_weight
-        # `scored` says whether a row has a grade, or needs none since there is no answer
+        # NaN is a missing confidence; `scored` says whether a row has a grade, or needs none since there is no answer
         rows = log.scored & log.answered & np.isfinite(confidence)
     else:  # a learned confidence, which every answer has
         rows = np.ones(predictions.n, dtype=bool)
@@ -437,7 +444,7 @@ def _metric_value(
     """The value of a metric; None if it is undefined, e.g. if all answers are right.
 
     The columns, with one entry per sample, are checked already, so that every error of the package means "undefined".
-    `abstained` marks the samples without an answer.
+    `abstained` marks the samples without an answer, None if all have one; `sample_weight` is None for equal weights.
     """
     try:
         return float(metric(losses, confidence, sample_weight=sample_weight, abstained=abstained))
@@ -450,7 +457,8 @@ def _metric_interval(
 ) -> float | Interval | None:
     """The interval of a metric; its value alone if there is no interval, None if it is undefined.
 
-    `options` are those of `abstain.interval`: level, sample_weight, abstained and clusters, one entry per sample.
+    `options` are those of `abstain.interval`: level, the confidence level, and sample_weight, abstained and clusters,
+    which have one entry per sample or are None. All of them must be given.
     """
     try:
         return interval(metric, losses, confidence, **options)

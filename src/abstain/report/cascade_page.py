@@ -133,9 +133,13 @@ def describe_cascade(rule: Cascade) -> str:
 
 
 def _describe_costs(rule: Cascade) -> str:
-    """What the rule costs and did on the calibration data; for a risk that cannot be promised, what would help."""
+    """What the rule costs and did on the calibration data; for a risk that cannot be promised, what would help.
+
+    A rule sends each case through the models, and those that no model answers to a person. Costs are means per case, in
+    `rule.unit` ("" if the user named none). A rule is feasible if its risk can be promised.
+    """
     unit = f" {rule.unit}" if rule.unit else ""
-    cost_of_person, _ = rule.person  # and the mean loss of a person's answers
+    cost_of_person, _ = rule.person  # the other is the mean loss of a person's answers
     person_cost = f"A person alone would cost {format_number(cost_of_person)}{unit} a case."
     if not rule.feasible:
         if rule.advice is None:  # it is not known what would help
@@ -153,7 +157,11 @@ def _describe_costs(rule: Cascade) -> str:
 
 
 def _stages_table(rule: Cascade) -> str:
-    """Make a table, as HTML, of who answers when, and which share of the cases: each model, then the person."""
+    """Make a table, as HTML, of who answers when, and which share of the cases: each model, then the person.
+
+    `rule.shares` holds the share of the calibration cases that each answers, by name, 0 for one that is not in it. The
+    rule may be one without a threshold, where the person answers everything.
+    """
     # a cell is HTML; one with a number also has its value in the CSV file that the reader can save
     rows: list[list[str | Cell]] = []
     for name in rule.names:
@@ -161,7 +169,7 @@ def _stages_table(rule: Cascade) -> str:
         share_cell = Cell(percent(share), csv=(csv_number(share),))
         rows.append([text(name), text(_describe_stage(rule, name)), share_cell])
     share = rule.shares.get(PERSON, 0.0)
-    cost_of_person, _ = rule.person  # and the mean loss of a person's answers
+    cost_of_person, _ = rule.person  # the other is the mean loss of a person's answers
     cost = f"what no model answers, at {format_number(cost_of_person)} {rule.unit}".strip()
     rows.append([PERSON, text(cost), Cell(percent(share), csv=(csv_number(share),))])
     head = ["who", "answers", "share"]
@@ -184,7 +192,8 @@ def _curve_table(curve: CostRiskCurve) -> str:
     """Make a table, as HTML, of the cost at some risks: of the cascade with its limits, and of each model alone.
 
     `curve.target` holds the risks, `curve.cost` the least cost of the cascade for each of them with its limits, and
-    `curve.alone` for each model the same of that model with a person.
+    `curve.alone` for each model the same of that model with a person. All are arrays with one entry for each risk, by
+    rising risk; costs are means per case.
     """
     rows: list[list[str | Cell]] = []
     # points of the curve that are evenly spread, each once: there may be fewer points than rows
@@ -200,6 +209,7 @@ def _curve_table(curve: CostRiskCurve) -> str:
             Cell(format_number(cost) + shown_limits, csv=(csv_number(cost), *map(csv_number, limits))),
         ]
         costs_alone = [float(cost_of_stage[index]) for cost_of_stage in curve.alone.values()]
+        # the columns of the models are in the order of `head` below
         row += [Cell(format_number(cost), csv=(csv_number(cost),)) for cost in costs_alone]
         rows.append(row)
     head = ["risk", "cascade", *(f"{text(name)} alone" for name in curve.alone)]
@@ -210,7 +220,8 @@ def _curve_table(curve: CostRiskCurve) -> str:
 def _markdown_list(lines: list[str]) -> str:
     """Turn the lines of a decision record into HTML: items of a list where they start with a dash, otherwise a text.
 
-    A line that is indented continues the item before it. The list comes after all other lines.
+    A line that is indented continues the item before it. The list comes after all other lines. `with_code` escapes
+    HTML, and makes code of what stands between backquotes.
     """
     items: list[str] = []
     paragraphs = ""
@@ -231,7 +242,8 @@ def _page_data(rule: Cascade, curve: CostRiskCurve | None) -> dict[str, Any]:
     The picture shows cost against risk. `curve.target` holds the risks, and `curve.cost` the least cost of the cascade
     for each of them. `curve.alone` holds for each model the same of that model with a person; where no threshold keeps
     the risk, the person answers everything. `curve.everything` holds one point for each model, its risk and cost if it
-    answers everything.
+    answers everything. "chosen" is the risk and the cost of the rule, and "alone" has one line for each model. Without
+    a curve the page has no picture.
     """
     data: dict[str, Any] = {
         "rule": rule.to_json() if rule.feasible else None,
@@ -244,7 +256,7 @@ def _page_data(rule: Cascade, curve: CostRiskCurve | None) -> dict[str, Any]:
         return data
     # two vectors, with one entry per model
     risk_of_everything, cost_of_everything = np.asarray(list(curve.everything.values())).T
-    by_risk = np.argsort(risk_of_everything)
+    by_risk = np.argsort(risk_of_everything)  # indices of the models, the smallest risk first
     costs = np.concatenate([curve.cost, *curve.alone.values(), cost_of_everything])
     positive = costs[costs > 0]
     # a log scale where the largest cost is that many times the smallest one above 0

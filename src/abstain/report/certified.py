@@ -74,7 +74,8 @@ def choose_threshold(
     `predictions` holds what a file says of one model, without samples on which it abstained: class scores or
     confidences, labels or losses, weights and clusters. `score` and `loss` name what is computed from class scores.
     `groups` is the group of each sample, None for one threshold. `options` are those of `select_threshold`: one of
-    risk, coverage and cost, and delta, method, bounded. Raises what `select_threshold` raises.
+    risk, coverage and cost, and delta, method, bounded. Raises what `select_threshold` raises. The result is one
+    threshold, or one for each group.
     """
     columns: dict[str, Any] = {
         "sample_weight": predictions.sample_weight,
@@ -85,7 +86,9 @@ def choose_threshold(
         losses, confidence = predictions.loss_and_confidence(score, loss)
         # the rule remembers a learned confidence and refuses any other; None for a plain column
         return select_threshold(losses, confidence, score=predictions.learned, **columns, **options)
-    if predictions.refused is not None:  # their losses and ranks do not follow from their class scores
+    # some refusals count as wrong and are ranked last: their losses and ranks do not follow from their class scores
+    if predictions.refused is not None:
+        # computed confidences are rank keys ("key"), which order as the score does and do not round to 1
         losses, confidence = predictions.loss_and_confidence(score, loss)
         return select_threshold(losses, confidence, score=score, units="key", **columns, **options)
     class_scores: dict[str, Any] = {
@@ -183,8 +186,9 @@ def _find_index_shown_first(rules: Sequence[Threshold], asked_risk: float | None
 
     `rules` are by rising risk; a rule is feasible if its risk can be promised. The one for `asked_risk`, the user's, is
     taken, whether it can be promised or not (None: the user asked for no risk); otherwise the promised rule with the
-    largest risk of at most 5% that does not accept everything; otherwise that with the smallest risk that can be
-    promised.
+    largest risk of at most 5% (`USUAL_RISK`) that does not accept everything; otherwise that with the smallest risk
+    that can be promised. `rule.target` is the risk that was asked for. If nothing can be promised, it is the first
+    rule.
     """
     feasible = [index for index, rule in enumerate(rules) if rule.feasible]
     at_usual_risk = [
@@ -229,7 +233,8 @@ def describe_promise(rule: Threshold, answered_share: float, *, is_zero_one: boo
     """One sentence: which share to answer, at most which risk, promised with which confidence; or that it cannot be.
 
     `answered_share` is the share of all samples that the model answered, and `rule.coverage` the share of these that
-    the rule accepts. `is_zero_one` says that losses are errors.
+    the rule accepts. `is_zero_one` says that losses are errors. `rule.target` is the risk that was asked for, and a
+    rule is feasible if it can be promised; `rule.delta` is the allowed probability of a broken promise.
     """
     risk = risk_text(rule.target, is_zero_one)
     if not rule.feasible:
@@ -250,8 +255,9 @@ def describe_rule(
 ) -> str:
     """What the rule is and what it did on these data; for a risk that cannot be promised, what would help.
 
-    `predictions` is the file of the rule, and `curve` its risk-coverage curve; `score` names the confidence that is
-    computed from its class scores.
+    `predictions` is the file that the rule was made from, and `curve` its risk-coverage curve; `score` names the
+    confidence that is computed from its class scores. `is_zero_one` says that losses are errors. A rule is feasible if
+    its risk can be promised. Sentences of plain text; "" where nothing is known to help.
     """
     if not rule.feasible:
         if rule.advice is None:  # it is not known what would help
@@ -266,7 +272,7 @@ def describe_rule(
         if is_zero_one
         else f"their mean loss is {observed_risk}"
     )
-    has_weights = rule.evidence.heaviest_sample is not None
+    has_weights = rule.evidence.heaviest_sample is not None  # the largest weight; None without weights
     if not has_weights:  # only then is the share of accepted cases also their number over that of all
         data = f"On these data that is {accepted:,} of {count_noun(predictions.n, 'case')}, and {outcome}."
     else:
@@ -321,14 +327,17 @@ def rule_border(rule: Threshold, predictions: Predictions, score: str, curve: Ri
     """The threshold of a rule as a number that accepts the same samples: "0.8271", or "above 0.8".
 
     A case is answered from the number on, except after "above": that is for a rule that lies just above a rejected
-    confidence, where this has few digits.
+    confidence (`rule.lies_above`), where this has few digits. The number is a plain value of the score (a probability,
+    say), while the rule and the curve hold its rank key, which orders as the score does. The rule must be feasible.
     """
+    # index of the point of the curve with the samples that the rule accepts
     point = certified_point(curve, rule)
     if not rule.lies_above:
         return border_text(predictions, score, curve, point)
     name = score if predictions.has_class_scores else None
+    # the threshold is the next floating-point number above the rejected confidence (`or` is for type checkers)
     rejected = float(np.nextafter(float(rule.value or 0.0), -np.inf))
-    shown = key_text(name, rejected)
+    shown = key_text(name, rejected)  # the plain value in few digits; "above" it is right only if it is exact
     if is_number(shown) and float(shown) == _plain_value(name, rejected):
         return f"above {shown}"
     return _number_between(name, rejected, float(curve.threshold[point]), is_near_rejected=True)
@@ -354,12 +363,15 @@ def _plain_value(score: str | None, key: float) -> float:
 def _number_between(score: str | None, rejected: float, accepted: float, *, is_near_rejected: bool) -> str:
     """The number with the fewest digits that lies above one rank key and not above another, as text.
 
-    Probabilities that would round to 1 are written by their distance from it, as `key_text` does. Where numbers cannot
-    tell the keys apart, the text is that of the accepted key.
+    A rank key is a number that orders like the score and does not round to 1; `rejected` and `accepted` are keys, and
+    the text is a plain value of the score. Probabilities that would round to 1 are written by their distance from it,
+    as `key_text` does: "1 − 3e-09". Where numbers cannot tell the keys apart, the text is that of the accepted key.
+    `is_near_rejected` says from which of the two the number is rounded; `score` is None for a column of confidences.
     """
     accepted_text = key_text(score, accepted)
     if accepted_text.startswith("1 − "):
-        # distances from 1, with the other sign: exact where probabilities are not
+        # distances from 1, with the other sign: exact where probabilities are not. The key of a probability p is
+        # -ln(1 - p). The digits are the fewest that are tried, as many as `key_text` shows.
         digits = 2
         low = -float(np.exp(-rejected))
         high = -float(np.exp(-accepted))
@@ -377,12 +389,14 @@ def _number_between(score: str | None, rejected: float, accepted: float, *, is_n
 def _shortest_decimal(low: float, high: float, nearest: float, digits: int) -> str | None:
     """The decimal above `low`, not above `high`, of the fewest digits, but at least `digits`; None if there is none.
 
+    Decimals are `nearest` (one of the two limits) rounded to significant digits; zeros at the end are not written.
+
     >>> _shortest_decimal(0.82708, 0.82808, 0.82708, 4), _shortest_decimal(0.82708, 0.82808, 0.82808, 4)
     ('0.8271', '0.828')
     """
     if not (math.isfinite(nearest) and low < high):
         return None
-    for digit_count in range(digits, 18):
+    for digit_count in range(digits, 18):  # 17 digits tell all floating-point numbers apart
         for rounding in (decimal.ROUND_HALF_EVEN, decimal.ROUND_FLOOR, decimal.ROUND_CEILING):
             context = decimal.Context(prec=digit_count, rounding=rounding)
             rounded = float(context.create_decimal_from_float(nearest))
@@ -395,7 +409,8 @@ def describe_help(advice: Advice, n: int, clusters: int | None, *, is_zero_one: 
     """What would help where a risk cannot be promised: more labels, or another model; and what can be promised.
 
     `n` and `clusters` count the calibration samples and their clusters, None without clusters. `is_zero_one` says that
-    losses are errors. `advice.unit`, "samples" or "clusters", is what `advice.samples` counts.
+    losses are errors. `advice.unit`, "samples" or "clusters", is what `advice.samples` counts: how many would be enough
+    for the risk that was asked for, with `advice.samples_coverage` the share that would then be accepted.
     """
     unit = "labelled cases" if advice.unit == "samples" else "clusters of labelled cases"
     count = n if advice.unit == "samples" else clusters
@@ -441,7 +456,8 @@ def origin_facts(predictions: Predictions, score: str, loss: str, command: str) 
     """What a rule remembers about the data it was made from, by field of `abstain.thresholds.Origin`.
 
     The file's name, its hash if the file is still there, the score and the loss, and `command`, the command line that
-    was run ("" if there was none). `score` and `loss` name what is computed from class scores.
+    was run ("" if there was none). `score` and `loss` name what is computed from class scores. Later checks refuse a
+    file with this hash, since the rule was made to fit it.
     """
     names = {"score": score, "loss": loss}
     if not predictions.has_class_scores:  # a column of confidences has no score, and a loss of its own
@@ -458,7 +474,8 @@ def origin_facts(predictions: Predictions, score: str, loss: str, command: str) 
 def pack_texts(texts: Sequence[str]) -> str:
     """Compress the JSON of rules to text for the page; the function `unpackRules` of `assets/page.js` reads it.
 
-    `texts` has the JSON of each rule, an empty text for a risk that cannot be promised. The summary of the calibration
+    `texts` has the JSON of each rule, an empty text for a risk that cannot be promised. Rules are written with the
+    default separators of `json.dumps`, so that the shared part is found in them. The summary of the calibration
     confidences, the value of "reference", is the same in all rules of a model and about half of each: it is stored
     once, at the front, and replaced by a short mark in each text. The result is base64 of the gzip of a JSON list of
     texts.
@@ -468,5 +485,6 @@ def pack_texts(texts: Sequence[str]) -> str:
     if first_rule is not None:
         reference = json.dumps(json.loads(first_rule)["reference"])
     shortened = [text.replace(reference, _SHARED_PART) if reference else text for text in texts]
+    # no time of making in the file, so that the same rules give the same page
     packed = gzip.compress(json.dumps([reference, *shortened]).encode("utf-8"), mtime=0)
     return base64.b64encode(packed).decode("ascii")

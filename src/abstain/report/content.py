@@ -403,6 +403,7 @@ def _measure_reliability(
     0 or 1. Otherwise None, as for weighted samples, two kinds of clusters and too few answers. `samples` are losses and
     confidences of all samples (for class scores, rank keys of `score`); those on which the model abstained are left
     out. `score` names the confidence, and `level` is the probability that the band holds the accuracies of all bins.
+    `predictions.log` holds the questions and answers that they were made from, None for a plain table.
     """
     losses, confidence = samples
     # what `reliability_curve` can take: no weights, and one kind of clusters at most
@@ -412,7 +413,8 @@ def _measure_reliability(
         return None
     clusters = predictions.clusters
     if predictions.log is not None and score in predictions.log.signals:
-        # in `samples` questions without an answer may count as wrong, with a confidence below all others
+        # In `samples` questions without an answer may count as wrong, with a confidence below all others, and rows may
+        # be left out for lack of another confidence. So the rows are taken from the log.
         log = predictions.log
         confidence = log.signals[score]
         # rows with an answer that has a grade and this confidence
@@ -426,7 +428,7 @@ def _measure_reliability(
             if is_unanswered is not None:
                 is_answered &= ~is_unanswered
     probability = confidence[is_answered].astype(np.float64)
-    if predictions.has_class_scores:
+    if predictions.has_class_scores:  # the rank key of the score becomes its plain value
         probability = np.asarray(scores.display(score, probability), dtype=np.float64)
     if not len(probability) or probability.min() < 0 or probability.max() > 1:
         return None
@@ -450,7 +452,8 @@ def _two_class_table(predictions: Predictions, score: str, level: float) -> Clin
     None if there are not exactly two classes, if labels are one-hot rows, if the file does not hold both true and
     predicted classes, if nothing was answered, and for weighted samples. `predictions` holds what a file says of one
     model: class scores or confidences, labels or losses, weights and groups. `level` is the two-sided confidence level,
-    such as 0.95.
+    such as 0.95. `score` names the confidence that is computed from class scores. "Second" is by the file's own list of
+    classes, or else by the sorted labels.
     """
     try:
         labels, _ = predictions.without_abstentions().true_and_given_classes()
@@ -469,10 +472,11 @@ def clinical_of(predictions: Predictions, score: str, positive: Any, level: floa
     all others. Samples without a label are left out. `predictions` are those of one file, `positive` is a class as in
     its labels, and `level` the two-sided confidence level. `score` names the confidence that is computed from class
     scores: a rank key, which orders samples as the score does without rounding. The thresholds in the table are plain
-    values of the score. Raises DataError if the file does not hold both true and predicted classes.
+    values of the score. Raises DataError if the file does not hold both true and predicted classes. The shares are
+    100%, 90% ... 10% of the answered samples. Weights are not read.
     """
     labels, _ = predictions.true_and_given_classes()
-    if labels.dtype.kind == "f":
+    if labels.dtype.kind == "f":  # numbers; a missing one is NaN, a missing word ""
         has_label = ~np.isnan(labels)  # a refused sample may have no label
     else:
         has_label = labels != ""
@@ -481,7 +485,7 @@ def clinical_of(predictions: Predictions, score: str, positive: Any, level: floa
     labels, predicted = predictions.true_and_given_classes()
     _, confidence = predictions.loss_and_confidence(score, loss="zero_one")
     confidence = confidence.astype(np.float64)
-    thresholds = None
+    thresholds = None  # `clinical_table` takes those of its usual shares
     if predictions.abstained is not None and predictions.abstained.any():
         answered = ~predictions.abstained
         # made for its thresholds alone: those that accept certain shares of the answered samples
@@ -515,7 +519,7 @@ def _find_best_scores(
     empty if there is one score, or if the tests would take too long. `evaluation` says which scores, losses and metrics
     there are; `repetitions` is True if sample weights are numbers of repetitions. `predictions` holds what a file says
     of one model: class scores or confidences, labels or losses, weights and groups. `level` is the two-sided confidence
-    level, such as 0.95.
+    level, such as 0.95. A paired test compares two scores on the same samples.
     """
     # Metrics with an influence function; paired tests of others resample, which takes too long for a page.
     metrics = [name for name in evaluation.metrics if by_name(name).is_smooth]
@@ -534,7 +538,8 @@ def _find_best_scores(
                 )
             except AbstainError:  # undefined for this loss, or because all answers are right
                 continue
-            if len(comparison.winners) == 1:  # all that may be the best, as far as the tests can tell
+            # winners: all that may be the best, as far as the tests can tell; one of them is better than all others
+            if len(comparison.winners) == 1:
                 best[loss, metric] = comparison.winners[0]
     return best
 
@@ -554,7 +559,8 @@ def _compare_models(
 
     `contents` are in the order of `models`. `score` and `loss` are names of the confidence and the loss for files with
     class scores. `paired`: row k is the same sample in all models, as it is for the scores of a single model. `level`
-    is the two-sided confidence level, such as 0.95. `repetitions` says that weights are numbers of repetitions.
+    is the two-sided confidence level, such as 0.95. `repetitions` says that weights are numbers of repetitions. Names
+    of models must differ. Raises what `abstain.compare` raises, such as for a metric that is undefined.
     """
     contestants = [(model, score) for model in models]
     if len(models) == 1:  # its scores are the contestants, each under its own name
@@ -591,7 +597,7 @@ def short_names(names: Iterable[str], longest: int = 40) -> dict[str, str]:
     """Shorten names to at most `longest` characters so that they still differ.
 
     The start and the end of a name are kept, and a number is added if that is not enough. The result for a set of
-    names does not depend on their order.
+    names does not depend on their order. Returns name -> short name, sorted by name, each name once.
 
     >>> list(short_names(["a-long-name-for-one", "a-long-name-for-two", "b"], 12).values())
     ['a-long…r-one', 'a-long…r-two', 'b']
@@ -600,6 +606,7 @@ def short_names(names: Iterable[str], longest: int = 40) -> dict[str, str]:
     """
 
     def cut(name: str, suffix: str = "") -> str:
+        # the start, "…", the end and the suffix: `longest` characters together
         if len(name) + len(suffix) <= longest:
             return name + suffix
         head = longest // 2

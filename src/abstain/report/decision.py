@@ -32,7 +32,8 @@ _MAX_RIVALS = 2  # models that the verdict names; more are counted
 def summary(content: Content) -> list[str]:
     """Return the findings as a few sentences of plain text: the verdict first, then the numbers behind it.
 
-    `content` has at least one model; with several it has a comparison.
+    `content` has at least one model; with several it has a comparison. AURC is the area under the risk-coverage curve.
+    The ranking may be by another metric.
     """
     if len(content.models) == 1:
         model = content.models[0]
@@ -73,9 +74,10 @@ def _best_model(content: Content) -> ModelContent:
 def _describe_verdict(comparison: Comparison, noun: str) -> str:
     """Which model leads, and which others might be as good, in one sentence.
 
-    `noun` is what the contestants are called: "models", or "confidences" if all are of one model.
+    `noun` is what the contestants are called: "models", or "confidences" if all are of one model. Of many others only
+    the number is told (`_MAX_RIVALS`).
     """
-    best = comparison.names[0]
+    best = comparison.names[0]  # the names come best first
     rivals = [name for name in comparison.winners if name != best]  # winners: all that may be the best
     count = len(comparison.names)
     if not rivals:
@@ -91,13 +93,14 @@ def _describe_other_leader(by_risk: Comparison, best_model: ModelContent) -> str
     """A sentence for the verdict if another model has a smaller risk, when everything is answered, than the first one.
 
     Empty if the model that ranks first by the area also has the smallest risk. `by_risk` compares the same models by
-    their risk.
+    their risk: the mean loss, or the error rate for 0/1 losses. The sentence begins with a blank, to follow another.
     """
     first = by_risk[best_model.predictions.name]
     leader = by_risk.contestants[0]  # the smallest risk: contestants are best first
     if leader.estimate >= first.estimate:
         return ""
     noun = "makes fewer errors" if best_model.zero_one else "has a smaller mean loss"
+    # `different`: a test tells the two apart
     certainty = "" if by_risk.pair(leader.name, first.name).different else ", which may be chance"
     return (
         f" If everything is answered, {leader.name} {noun}: {format_risk(best_model, leader.estimate)} against "
@@ -124,7 +127,8 @@ def _describe_interval(interval: Any, level: float) -> str:
 def _compare_risk_of_all_and_of_top_80_percent(model: ModelContent, subject: str) -> str:
     """Make a sentence with the risk of all answers and that of about the most confident 80% of them.
 
-    `model` holds everything that the page shows of one model; `subject` is its name, or "It".
+    `model` holds everything that the page shows of one model; `subject` is its name, or "It". Risk is the error rate,
+    or the mean loss where losses are no errors (`zero_one` is False). Coverage is the share of all samples answered.
     """
     curve = model.curve  # its points are thresholds, the strictest first; the last accepts every answer
     target = 0.8 * curve.coverage[-1]  # of what can be answered, which is less than 1 with abstentions
@@ -132,7 +136,7 @@ def _compare_risk_of_all_and_of_top_80_percent(model: ModelContent, subject: str
     index = int(min(range(len(curve.coverage)), key=lambda i: abs(curve.coverage[i] - target)))
     full_risk = format_risk(model, curve.risk[-1])
     reduced_risk = format_risk(model, curve.risk[index])
-    share = percent(float(curve.coverage[index]), 0)
+    share = percent(float(curve.coverage[index]), 0)  # in whole percent
     if not model.zero_one:
         return (
             f"{subject} has a mean loss of {full_risk} if it answers everything, and of {reduced_risk} if it answers "
@@ -153,7 +157,8 @@ def decision_card(content: Content) -> str:
     """Make the card in which the reader chooses a risk: the promise, a slider, the rule to save, a table of all risks.
 
     It shows the best model first; the script changes it. If nothing can be promised, it says why and what would help.
-    `content` holds everything that the page shows. The arguments of `fill` are the fields of `assets/decision.html`.
+    `content` holds everything that the page shows. The arguments of `fill` are the fields of `assets/decision.html`,
+    as HTML: `text` and `with_code` escape plain text. A rule is a threshold with a promise for one risk.
     """
     best = _best_model(content)
     rules = best.certified.rules  # one for each risk that may be asked for; there may be none
@@ -189,6 +194,8 @@ def _steps_table(model: ModelContent, is_shown: bool) -> str:
     """Make a table, as HTML, of the risks that may be asked of one model, each with what it would answer.
 
     This is what is printed in place of the slider. `is_shown` is False for models that the reader has not selected.
+    `model` holds everything that the page shows of one model. A rule is a threshold for one risk, `rule.target`; it is
+    feasible if that risk can be promised. Without rules the table is left out.
     """
     # A cell is HTML for the page and, in `csv`, its value in the CSV file that the reader can save. `text` escapes
     # HTML; `risk_text` and `share_text` return numbers, which need no escape.
@@ -205,6 +212,7 @@ def _steps_table(model: ModelContent, is_shown: bool) -> str:
         threshold = Cell("none needed", csv=("",))
         if rule.coverage < 1:
             shown_threshold = rule_border(rule, model.predictions, model.score, model.curve)
+            # the CSV file has the number by which the rule decides, which may be a rank key of the score
             threshold = Cell(text(shown_threshold), csv=(csv_number(rule.value),))
         rows.append(
             [
@@ -216,6 +224,7 @@ def _steps_table(model: ModelContent, is_shown: bool) -> str:
         )
     noun = "errors" if model.zero_one else "mean loss"
     head = [f"{noun} at most", "cases answered", f"{noun} here", "threshold"]
+    # the allowed probability of a broken promise, the same for all rules
     delta = model.certified.rules[0].delta if rows else 0.0
     caption = f"{text(model.predictions.name)}: what can be promised with {100 * (1 - delta):.4g}% confidence"
     table = html_table(head, rows, caption, number_columns=(0, 1, 2, 3)) if rows else ""
@@ -224,9 +233,11 @@ def _steps_table(model: ModelContent, is_shown: bool) -> str:
 
 
 def model_menu(content: Content, label: str, element_id: str) -> str:
-    """A menu of the models; empty for a single model.
+    """A menu of the models, as HTML; empty for a single model.
 
-    `content` holds everything that the page shows.
+    `content` holds everything that the page shows. The value of an option is the index of the model in
+    `content.models`, and the page's script finds the menu by `data-choose`. `label` and `element_id` must be HTML
+    already.
     """
     if len(content.models) == 1:
         return ""
@@ -241,14 +252,14 @@ def model_menu(content: Content, label: str, element_id: str) -> str:
 def verdicts(content: Content) -> str:
     """Make a table, as HTML, of the first model of the ranking against each other one.
 
-    Its columns are the difference, its interval, p, and what they mean in words. Empty for a single model. `content`
-    holds everything that the page shows.
+    Its columns are the difference, its interval, p, and what they mean in words. Empty for a single model, whose scores
+    `content.comparison` compares. `content` holds everything that the page shows.
     """
     comparison = content.comparison
     if comparison is None or len(content.models) < 2:
         return ""
     first = comparison.names[0]
-    name_cell = name_cells(comparison.names)
+    name_cell = name_cells(comparison.names)  # by name: a cell with the name, shortened on the page
     # of each pair, `a` is the model called `name`, and the difference is its metric minus that of the first model
     pairs = [comparison.pair(name, first) for name in comparison.names[1:]]
     printed_numbers = []

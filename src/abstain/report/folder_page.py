@@ -87,11 +87,11 @@ def folder_page(
     >>> "<title>Runs</title>" in folder_page([row], label="AURC", level=0.95, title="Runs")
     True
     """
-    tasks: dict[str, list[FolderRow]] = {}
+    tasks: dict[str, list[FolderRow]] = {}  # by name of the task, "" where the logs do not name it
     for row in rows:
         tasks.setdefault(row.task, []).append(row)
     models = {row.model for row in rows}
-    links = {"table": "Tasks", "intervals": "Intervals"}
+    links = {"table": "Tasks", "intervals": "Intervals"}  # id of a section -> title of the link to it
     fields = {  # the fields of `assets/folder.html`
         "verdict": text(_describe_winners(tasks)),
         "notes": f'<ul class="notes">{list_items([note.strip() for note in notes])}</ul>' if notes else "",
@@ -122,7 +122,8 @@ def _describe_winners(tasks: dict[str, list[FolderRow]]) -> str:
 
     Only tasks count on which some model is known to be worse than the first; models that may share rank 1 count as
     first. Sentences on the tasks where every model may be the first, and on those without a ranking, come after that.
-    `tasks` maps each task to its rows, one for each model.
+    `tasks` maps each task to its rows, one for each model. The `rank` of a row is a text by accuracy: "1", "1-3" where
+    the tests leave it open, or "" where the model is not ranked.
     """
     first_count: dict[str, int] = {}  # by model: on how many tasks it is first
     decided_count = 0
@@ -131,7 +132,7 @@ def _describe_winners(tasks: dict[str, list[FolderRow]]) -> str:
         # the best rank that each model may have: "1" of "1-3", "" of a model without a rank
         first_ranks = [row.rank.partition("-")[0] for row in task_rows]
         winners = [row.model for row, first_rank in zip(task_rows, first_ranks) if first_rank == "1"]
-        if not winners:
+        if not winners:  # nobody is ranked on this task
             continue
         if not set(first_ranks) - {"1", ""}:  # every ranked model may be the first
             undecided_count += 1
@@ -170,7 +171,8 @@ def _task_table(task: str, rows: Sequence[FolderRow], label: str, level: float) 
 
     A row is one model on one task: `accuracy` and `area` are estimates with limits, None where undefined; `area` is the
     metric called `label` (such as AURC), and `signal` the name of the confidence that it ranks by, if any; `rank` is by
-    accuracy ("1-3"; "" without a rank).
+    accuracy ("1-3"; "" without a rank). The order of the columns here is that of the page. `level` is the confidence
+    level of the intervals.
     """
     name_cell = name_cells(row.model for row in rows)
     columns: dict[str, list[str | Cell]] = {
@@ -198,7 +200,7 @@ def _task_table(task: str, rows: Sequence[FolderRow], label: str, level: float) 
         del columns["answers"]
     head = list(columns)
     texts = ("rank", "model", "confidence")
-    numbers = [index for index, name in enumerate(head) if name not in texts]
+    numbers = [index for index, name in enumerate(head) if name not in texts]  # aligned to the right
     caption = f"{text(task or _NO_TASK)}, with {level:.0%} intervals; rank by accuracy"
     table = html_table(head, list(zip(*columns.values())), caption, number_columns=numbers)
     return f'<div class="card">{table}</div>'
@@ -212,7 +214,8 @@ def _count_cell(count: int) -> Cell:
 def _task_data(tasks: dict[str, list[FolderRow]]) -> list[dict[str, Any]]:
     """Return the accuracies for the figure, by the names that `assets/folder.js` reads.
 
-    `tasks` maps each task to its rows, one for each model.
+    `tasks` maps each task to its rows, one for each model. Of a model there are its name, a short name for the figure,
+    and the estimate of the accuracy with its limits. Models without an accuracy are left out.
     """
     short = short_names((row.model for rows in tasks.values() for row in rows), longest=28)
     data = []

@@ -48,7 +48,12 @@ def framed(
     data
         What the script reads, as JSON.
     fields : mapping
-        HTML for the fields of `assets/NAME.html`.
+        HTML for the fields of `assets/NAME.html`: every field of it.
+
+    Returns
+    -------
+    str
+        One HTML document. Titles are escaped here; `links` and `fields` have to be HTML already.
     """
     first_section = next(iter(links))
     return fill(
@@ -171,7 +176,8 @@ def html_table(
     """Make a table as HTML, from titles, cells and a caption that are HTML already.
 
     Columns in `number_columns`, counted from 0, are aligned to the right. A column of the page becomes as many columns
-    of the CSV file as its cells have values at most: one, two (limits) or three (a value and its limits).
+    of the CSV file as its cells have values at most: one, two (limits) or three (a value and its limits). A cell is
+    HTML, whose text is also its value in the CSV file, or a `Cell` with other values there. Rows are as long as `head`.
     """
     class_attributes = [' class="num"' if index in number_columns else "" for index in range(len(head))]
     csv_widths = []  # columns of the CSV file, for each column of the page; 1 without rows
@@ -219,7 +225,8 @@ def _csv_titles(name: str, width: int) -> list[str]:
 def estimate_cell(entry: Any, places: int, best: bool = False) -> Cell:
     """A cell with an estimate and its interval below; `best` makes it bold.
 
-    `entry` has `estimate`, `low` and `high`, each of which may be None; or it is None.
+    `entry` has `estimate`, `low` and `high`, each of which may be None; or it is None. `places` is the number of
+    decimals on the page; the CSV file has six digits.
     """
     if entry is None or entry.estimate is None:
         return Cell("–", csv=("", "", ""))  # empty values of the estimate and its limits

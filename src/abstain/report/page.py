@@ -68,6 +68,7 @@ def about_ties(model: ModelContent) -> list[str]:
     """Return sentences about what equal confidences mean for this model, and the notes of its evaluation.
 
     Notes that the page shows elsewhere are left out. `model` holds everything that the page shows of one model.
+    Sentences are plain text. `curve.n` counts the samples, and `curve.count` those that each threshold accepts.
     """
     curve = model.curve  # its points are thresholds, the strictest first
     distinct_count = len(curve.threshold)
@@ -99,7 +100,7 @@ def scores_table(model: ModelContent, loss: str) -> str:
     """Make a table, as HTML, with a row for each metric and a column for each score, of the loss of this name.
 
     The score that paired tests find better than all others is bold. `model` holds everything that the page shows of one
-    model.
+    model; its `best` maps (loss, metric) to that score. A metric that is undefined for every score has no row.
     """
     evaluation = model.evaluation
     rows: list[list[str | Cell]] = []
@@ -107,7 +108,7 @@ def scores_table(model: ModelContent, loss: str) -> str:
         direction = "lower" if entries[0].lower_is_better else "higher"
         title = f'{text(entries[0].label)}<br><span class="span">{direction} is better</span>'
         best = model.best.get((loss, entries[0].metric))  # None if no score is better than all others
-        places = estimate_decimals(entries)
+        places = estimate_decimals(entries)  # as many decimals as the intervals of the row need
         cells = [estimate_cell(entry, places, best=entry.score == best) for entry in entries]
         # in the CSV file that the reader can save, the title of a row is the label alone
         rows.append([Cell(title, csv=(entries[0].label,)), *cells])
@@ -143,7 +144,8 @@ def curves_table(content: Content) -> str:
     """Make a table, as HTML, of the selective risk at every tenth of coverage: the text alternative of the curves.
 
     A dash means that no threshold has this coverage, because of abstentions. `content` holds everything that the page
-    shows.
+    shows. Coverage is the share of all samples that are answered; the risk is an error rate where `zero_one` is True,
+    otherwise a mean loss.
     """
     name_cell = model_cells(content)
     rows: list[list[str | Cell]] = []
@@ -168,7 +170,8 @@ def curves_table(content: Content) -> str:
 def groups_section(content: Content) -> str:
     """Make a section with tables of accepted samples by group and class, which the script fills as the slider moves.
 
-    Empty if no model has groups or classes. `content` holds everything that the page shows.
+    Empty if no model has groups or classes. `content` holds everything that the page shows. The section has as many
+    tables as the model with the most of them; the script hides those that the selected model does not have.
     """
     # `parts` are the tables of one model: by group, by true class, by both or neither
     table_count = max(len(model.slider.parts) for model in content.models)
@@ -187,7 +190,8 @@ group: look at the first rows.</p>
 def clinical(content: Content) -> str:
     """Make a section with sensitivity, specificity and predictive values of models of two classes.
 
-    Empty if there is no such model. `content` holds everything that the page shows.
+    Empty if there is no such model. `content` holds everything that the page shows. `model.clinical` is a table with a
+    row for each share of the answered samples, None for a model of other than two classes.
     """
     cards = ""
     for model in content.models:
@@ -195,6 +199,7 @@ def clinical(content: Content) -> str:
             grid = model.clinical.grid()  # cells of text by column, such as "0.5 [0.4, 0.6]"
             name = model_cells(content)[model.predictions.name].html
             caption = f"{name}, positive: {text(model.clinical.positive)}, {content.level:.0%} intervals"
+            # `with_limits` puts the limits of a cell on a second line
             rows = [[with_limits(cell) for cell in row] for row in zip(*grid.values())]
             table = html_table(list(grid), rows, caption, number_columns=range(len(grid)))
             cards += f'<div class="card">{table}</div>'
@@ -211,7 +216,7 @@ def estimators_table(content: Content) -> str:
     """Make a table of AURC with a column for each estimator and a row for each model, and what the estimators are.
 
     An estimator that no model has is left out; one that some models do not have gets a dash there. `content` holds
-    everything that the page shows.
+    everything that the page shows. `ESTIMATORS` maps the names of all estimators to what they are, in plain text.
     """
     # `model.estimators` holds pairs: the name of an estimator, and the interval of AURC by it
     names = [name for name in ESTIMATORS if any(name in dict(model.estimators) for model in content.models)]
@@ -229,7 +234,10 @@ def estimators_table(content: Content) -> str:
 
 
 def ranking_table(comparison: Comparison) -> str:
-    """Make a table of the ranking, as HTML, best first; models that share a letter cannot be told apart."""
+    """Make a table of the ranking, as HTML, best first; models that share a letter cannot be told apart.
+
+    A contestant is a model, or a score of a single model. `rank_low` and `rank_high` are the ranks that it may have.
+    """
     name_cell = name_cells(comparison.names)
     places = estimate_decimals(comparison.contestants)
     rows: list[list[str | Cell]] = []
@@ -247,7 +255,8 @@ def ranking_table(comparison: Comparison) -> str:
 def files_table(content: Content) -> str:
     """Make a table of the files, as HTML: format, samples, and which column was read as what.
 
-    `content` holds everything that the page shows.
+    `content` holds everything that the page shows. `column_of_role` maps what a column was read as ("confidence") to
+    its name. `in_clusters` returns words on the number of clusters, "" without.
     """
     name_cell = model_cells(content)
     rows: list[list[str | Cell]] = []
@@ -274,7 +283,8 @@ def files_table(content: Content) -> str:
 def ranking(content: Content) -> str:
     """Make a section with the ranking of the models, or of the scores of one model.
 
-    Empty if there is nothing to compare. `content` holds everything that the page shows.
+    Empty if there is nothing to compare. `content` holds everything that the page shows. The remarks are sentences on
+    pairs that cannot be told apart, and notes of the comparison; `list_items` escapes them.
     """
     comparison = content.comparison
     if comparison is None:
@@ -419,7 +429,8 @@ def _notes(content: Content) -> str:
 def reliability(content: Content) -> str:
     """Make a section with the reliability diagram of each model whose confidence may be read as a probability.
 
-    Empty if there is no such model. The script draws the diagram of the selected model.
+    Empty if there is no such model. The script draws the diagram of the selected model. `model.reliability` is a curve
+    of accuracy by bins of confidence, None for other models; `curve.count` has the number of answers in each bin.
     """
     curves = {
         model.predictions.name: model.reliability for model in content.models if model.reliability is not None
@@ -452,13 +463,14 @@ def _scores_by_model(content: Content, line_keys: Sequence[str], html_names: Seq
     """Make the tables of scores of each model, as HTML, folded by model if there are several.
 
     `line_keys` are images of the lines by which the figures draw the models, `html_names` the models' names as HTML,
-    both in the order of `content.models`.
+    both in the order of `content.models`. The first model is unfolded.
     """
     parts_by_model = []
     for index, model in enumerate(content.models):
         tables = "".join(f"<div>{scores_table(model, loss)}</div>" for loss in model.evaluation.losses)
         # what the metrics mean is said once, to the right of the first model
         glossary_part = f'<div class="narrow">{glossary(content)}</div>' if index == 0 else ""
+        # then the metrics that are undefined, with the reasons
         model_part = f'<div class="tables">{tables}{glossary_part}</div>{undefined_list(model)}'
         if len(content.models) > 1:
             open_attribute = " open" if index == 0 else ""
@@ -516,7 +528,7 @@ def _subtitle(content: Content) -> str:
     """Say how many models and samples there are, and which confidence and loss the first model shows.
 
     `model.evaluation.clusters` holds the number of clusters, one for each kind of clusters and none without; it is said
-    where it is the same for all models.
+    where it is the same for all models. A learned confidence next to those of the same file is one model. Plain text.
     """
     models = count_noun(len(content.models), "model")
     if is_before_and_after(content):

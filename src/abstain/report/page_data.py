@@ -35,7 +35,8 @@ def embedded(content: Content, command: str = "") -> dict[str, Any]:
     """Return the data that the page's scripts read (`assets/page.js`): dicts, lists, text and numbers.
 
     The scripts depend on these names. Models are in the order of `content.models`. `command` is the command line that
-    made the page, which the rules in it remember.
+    made the page, which the rules in it remember ("" for none). `content` has at least one model; their names differ.
+    A rule is a threshold with a promise.
     """
     zero_one = all(model.zero_one for model in content.models)
     risk_noun = "error rate" if zero_one else "mean loss"
@@ -85,12 +86,12 @@ def _pack_rules(best_first: Sequence[ModelContent], command: str) -> dict[str, s
     """Return, by model, its certified rules as text for the page, for as many models as fit.
 
     `best_first` are the models in the order of the ranking: the first with a rule always has its rules in the page.
-    `command` is the command line that made the page.
+    `command` is the command line that made the page. "Fit" is a limit on the characters of all rules of the page.
     """
     packed_rules: dict[str, str] = {}
     character_count = 0
     for model in best_first:
-        if not model.certified.is_any_feasible:
+        if not model.certified.is_any_feasible:  # no risk can be promised
             continue
         predictions = model.predictions
         packed = pack_texts(rule_texts(model.certified, predictions, model.score, model.loss, command))
@@ -105,7 +106,8 @@ def _pack_rules(best_first: Sequence[ModelContent], command: str) -> dict[str, s
 def _rule_data(model: ModelContent) -> list[dict[str, Any]]:
     """Return the certified thresholds of one model by rising risk, by the names that the page's scripts read.
 
-    "step" is the step of the threshold slider that has the same threshold, None where a risk cannot be promised.
+    "step" is the step of the threshold slider that has the same threshold, counted from 0, None where a risk cannot be
+    promised. `model` holds everything that the page shows of one model. A rule is feasible if its risk can be promised.
     """
     rules = []
     for rule in model.certified.rules:
@@ -113,7 +115,8 @@ def _rule_data(model: ModelContent) -> list[dict[str, Any]]:
         if rule.feasible:
             # the share of all samples that the rule accepts: a point of the curve lies at its threshold
             coverage = model.curve.coverage[certified_point(model.curve, rule)]
-            # the slider has a step at each certified threshold (`make_slider`), equal but for rounding
+            # The slider has a step at each certified threshold (`make_slider`), equal but for rounding. Its steps come
+            # by rising coverage.
             step = int(np.searchsorted(model.slider.coverage, coverage - 1e-12))
         rules.append(
             {
@@ -134,6 +137,8 @@ def _reliability_data(model: ModelContent) -> dict[str, Any] | None:
     """Return the reliability diagram of one model by the names that the page's scripts read; None if there is none.
 
     Each list has one entry per bin of confidences, with the limits of the accuracy and the number of answers in it.
+    Numbers are rounded to six digits, to keep the page small. `model` holds everything that the page shows of one
+    model.
     """
     curve = model.reliability
     if curve is None:
@@ -161,6 +166,7 @@ def _model_data(model: ModelContent, short_name: str, model_count: int, command:
     # indices of points of the curve that are evenly spread in coverage
     points = spread_points(curve, lowest_coverage=curve.coverage[0], point_count=point_count)
     rules = _rule_data(model)
+    # by rising coverage; the last step accepts all that can be accepted, and rounding is allowed for
     start_step = int(np.searchsorted(slider["coverage"], 0.8 * slider["coverage"][-1] - 1e-12))
     data = {
         "name": model.predictions.name,
@@ -168,7 +174,7 @@ def _model_data(model: ModelContent, short_name: str, model_count: int, command:
         "n": model.predictions.n,
         "steps": slider,
         "start": min(start_step, len(slider["coverage"]) - 1),
-        "rules": rules,
+        "rules": rules,  # one for each risk that can be chosen; empty where no test is possible
         "rule_start": model.certified.start,
         "no_rules": model.certified.reason,
         "apply": apply_command(model.predictions, command),
@@ -188,7 +194,8 @@ def _model_data(model: ModelContent, short_name: str, model_count: int, command:
 def _band_data(model: ModelContent) -> dict[str, Any] | None:
     """Return the band of a model's curve of selective risk; None if there is none.
 
-    `model` holds everything that the page shows of one model.
+    `model` holds everything that the page shows of one model. The band has limits of the risk at a grid of coverages;
+    each list here has one entry per coverage.
     """
     band = model.band
     if band is None:
@@ -207,6 +214,7 @@ def _forest_data(content: Content) -> list[dict[str, Any]]:
 
     The loss is the first of the model's table. "first" marks the score of the curve, "colour" is the
     model's index. Undefined values are left out; limits may be None. `content` holds everything that the page shows.
+    AURC is the area under the risk-coverage curve; every table has it.
     """
     rows = []
     for index, model in enumerate(content.models):

@@ -191,9 +191,11 @@ def _risk_limits(
     They are those of `abstain.evaluate` for the risk at this coverage, by the weights, clusters and abstentions of the
     file. `samples` are losses and confidences of all samples, in the order of the file. There are no limits for a
     single sample, nor for clusters of so many samples that a page would have to wait for them. `level` is two-sided.
+    Coverages are shares of all samples; both lists have one entry for each, in their order.
     """
     loss, confidence = samples
     no_limits: list[float | None] = [None] * len(coverages)
+    # with clusters every coverage takes another pass over the samples
     if predictions.clusters is not None and len(loss) * len(coverages) > MAX_SAMPLES_READ:
         return no_limits, no_limits
     try:
@@ -372,13 +374,14 @@ class _ClusterSums:
         """Return sums of squares over the clusters of each group, among the samples that are accepted so far.
 
         `risk` is the mean loss of each group, nan where none of its samples is accepted: its sum of squares is nan too.
-        A part is the samples that are both in one group and in one cluster.
+        A part is the samples that are both in one group and in one cluster; `self.group_of_part` has the number of its
+        group. Mass is weight. Nothing is changed: `add` accepts samples. All results have shape (groups,).
         """
         # two rows with one entry per part: weight and weighted loss of its accepted samples
         mass, loss = self.sums
         # of each part: its weighted loss less what samples with the mean loss of its group would have
         deviation = loss - mass * risk[self.group_of_part]
-        by_group = partial(np.bincount, self.group_of_part, minlength=self.group_count)
+        by_group = partial(np.bincount, self.group_of_part, minlength=self.group_count)  # sums over parts
         # clusters with accepted samples, in each group; C / (C - 1) makes the sum of squares an unbiased variance
         count = by_group(weights=(mass > 0).astype(np.float64))
         inflation = count / np.maximum(count - 1, 1)
@@ -472,7 +475,8 @@ def _partitions(predictions: Predictions) -> list[Partition]:
     """Return the partitions of the samples: by group if there are groups, by true class if it is known.
 
     Classes are called by the file's class names if these cover all labels, otherwise by their labels. `predictions`
-    holds what a file says of one model: class scores or confidences, labels or losses, weights and groups.
+    holds what a file says of one model: class scores or confidences, labels or losses, weights and groups. A partition
+    has a code from 0 for each sample, the name of each code, and what they are ("group" or "true class").
     """
     labels = predictions.labels
     if labels is not None and labels.ndim > 1:
@@ -487,6 +491,7 @@ def _partitions(predictions: Predictions) -> list[Partition]:
             values.code_of_row if isinstance(values, TextValues) else values, return_inverse=True
         )
         class_names = predictions.classes
+        # words name themselves; class numbers are looked up; all other numbers are written as they are
         if isinstance(values, TextValues):
             names = [values.distinct_texts[int(code)] for code in distinct]
         elif by == "true class" and class_names and distinct[0] >= 0 and distinct[-1] < len(class_names):
