@@ -38,16 +38,18 @@ def describe_accuracy(
     are_error_rates : bool
         Whether losses are 0 and 1, so that a mean loss is a share of wrong answers.
     aurocs : mapping
-        The AUROC of each contestant by its name; None where it is unknown or undefined.
+        The AUROC of each contestant by its name; None where it is unknown or undefined. Read only if
+        `by_ranking_alone` is None.
     by_ranking_alone : Comparison or None
         The same contestants compared by AUROC; None if they were not compared by it.
     """
+    # `comparison.names` are best first; every list below is in this order
     risks_best_first = [risks[name] for name in comparison.names]
     if are_error_rates:
         accuracy = f"{_list_numbers([f'{100 * risk:.1f}' for risk in risks_best_first])}% wrong"
     else:
         accuracy = f"mean loss {_list_numbers([f'{risk:.4g}' for risk in risks_best_first])}"
-    note = f"{comparison.label} includes accuracy ({accuracy})."
+    note = f"{comparison.label} includes accuracy ({accuracy})."  # `label`: the metric's name, such as "AURC"
     if by_ranking_alone is not None:
         areas = _list_numbers([f"{by_ranking_alone[name].estimate:.3f}" for name in comparison.names])
         return f"{note} By the ranking alone (AUROC {areas}) {_describe_verdicts(by_ranking_alone)}."
@@ -60,9 +62,10 @@ def describe_accuracy(
 def _describe_verdicts(comparison: Comparison) -> str:
     """Which pairs of a comparison differ, as the end of a sentence.
 
-    `comparison.names` are best first. The `note` of a pair says why there is no verdict on it, such as "rests on about
-    3.2 effective errors (5 in all): too few to compare"; it is empty where there is one. Of several notes the first is
-    shown.
+    `comparison.names` are best first, and every pair of them is in `comparison.pairs`. `different` says that a pair
+    differs significantly after the correction for the number of pairs. The `note` of a pair says why there is no
+    verdict on it, such as "rests on about 3.2 effective errors (5 in all): too few to compare"; it is empty where there
+    is one. Of several notes the first is shown.
     """
     notes_without_verdict = [pair.note for pair in comparison.pairs if pair.note]
     different_count = sum(pair.different for pair in comparison.pairs)

@@ -38,9 +38,10 @@ def auroc_of_samples(samples: CheckedSamples) -> float | None:
     if not samples.zero_one:
         return None
     if samples.ranked_by_confidence is not None:
+        # a row is a run of equal confidences; `accepted_loss` sums the losses of all samples down to it, surest first
         rows = samples.ranked_by_confidence.rows
         error_mass = float(rows.accepted_loss[-1])  # with all samples accepted; losses are 0 or 1
-        if error_mass == 0 or error_mass == float(rows.total_mass[0]):
+        if error_mass == 0 or error_mass == float(rows.total_mass[0]):  # of all answered samples
             return None
         return float(curve_points.auroc(rows))
     if len(samples.answered_loss) > _MOST_SAMPLES_SORTED_FOR_AUROC:
@@ -69,10 +70,11 @@ def worse_than_chance(
     is_computed : bool
         Whether confidences and losses were computed from class scores, so that no column is mistaken for another.
     """
+    # 1/2 is the AUROC of a random order; from there on no interval is needed
     if not samples.zero_one or estimate is None or estimate >= 0.5:
         return None
     try:
-        # the samples may hold rankings from the computation of another metric: these are dropped, and made anew
+        # a changed copy: rankings from the computation of another metric are dropped, and made anew
         auroc_samples = samples._replace(metric=AUROC, ranked_by_confidence=None, ranked_by_loss=None)
         interval = interval_of_samples(
             auroc_samples,
@@ -94,8 +96,13 @@ def worse_than_chance(
 
 
 def warnings_of_entries(entries: Iterable[Entry]) -> list[str]:
-    """The same warnings from a finished table whose samples are not at hand, by the intervals in it."""
+    """Warnings like those of `worse_than_chance`, from a finished table whose samples are not at hand.
+
+    One for each AUROC over all samples (group None) whose interval in the table, at the level of the table, lies below
+    1/2. Most samples are wrong where the mean loss in the table is above 1/2: the warning says so then.
+    """
     all_entries = list(entries)
+    # the mean loss is the share of wrong samples, since only 0/1 losses have an AUROC
     error_rates = {
         (entry.score, entry.loss): entry.estimate
         for entry in all_entries
@@ -106,7 +113,7 @@ def warnings_of_entries(entries: Iterable[Entry]) -> list[str]:
         if entry.metric != AUROC.key or entry.group is not None:
             continue
         if entry.estimate is not None and entry.high is not None and entry.high < 0.5:
-            error_rate = error_rates.get((entry.score, entry.loss))
+            error_rate = error_rates.get((entry.score, entry.loss))  # None: the table has no mean loss
             warnings.append(_warning_sentence(entry.score, entry.estimate, entry.low, entry.high, error_rate))
     return warnings
 
@@ -120,7 +127,7 @@ def sign_advice(name: str | None) -> str:
     """What to do about the sign of a confidence that ranks worse than chance.
 
     `name` is that of its column, with a minus sign before it where the user has changed the sign; None for a confidence
-    that is computed from class scores.
+    that is computed from class scores. Without a minus sign the advice is the same for all columns.
     """
     if name is None:
         return "It is computed from the class scores, so its sign is right; another one may rank better."
@@ -139,21 +146,33 @@ def sign_advice(name: str | None) -> str:
 def with_sign_advice(notes: Iterable[str], confidence_names: Mapping[str, str | None]) -> list[str]:
     """The notes of a table or a comparison, with what applies to the sign of the confidence that ranks each name.
 
-    `confidence_names` maps names in the table to names of confidences, as `sign_advice` takes them. A note on another
-    name, or about something else, stays as it is.
+    A table calls a confidence by another name than the user does, such as "confidence" for the column "-entropy", so
+    its warnings were made without knowing the column. `confidence_names` maps names in the table to names of
+    confidences, as `sign_advice` takes them (None: computed from class scores). A note on another name, or about
+    something else, stays as it is.
     """
     advised = []
     for note in notes:
+        # a warning begins with the name in the table and the phrase; in other notes `phrase` is empty
         name, phrase, _ = note.partition(f" {_PHRASE} ")
         if phrase and name in confidence_names:
-            confidence_name = confidence_names[name]
-            advice = sign_advice(confidence_name)
-            for general_advice in (sign_advice(name), sign_advice("")):
-                note = note.replace(general_advice, advice)
-            if confidence_name is None:  # no column is mistaken for another, so nothing is said of errors
-                note = f"{note.partition(_END)[0]}{_END} {advice}"
-        advised.append(note)
+            advised.append(_change_advice(note, name, confidence_names[name]))
+        else:
+            advised.append(note)
     return advised
+
+
+def _change_advice(warning: str, name: str, confidence_name: str | None) -> str:
+    """The warning about `name`, made by `_warning_sentence`, with the advice for the confidence behind that name."""
+    advice = sign_advice(confidence_name)
+    if confidence_name is None:
+        # no column is mistaken for another, so that a sentence about errors, between ranking and advice, goes too
+        ranking, _, _ = warning.partition(_END)
+        return f"{ranking}{_END} {advice}"
+    # what a warning may end with: the advice for its own name, or that for any column without a minus sign
+    for previous_advice in (sign_advice(name), sign_advice("")):
+        warning = warning.replace(previous_advice, advice)
+    return warning
 
 
 def _describe_ranking(name: str, estimate: float, low: float | None, high: float | None) -> str:

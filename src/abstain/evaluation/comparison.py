@@ -72,9 +72,9 @@ _CHANGED_VERDICTS_SHOWN = 5  # of the verdicts that depend on ties; the others a
 def groups_of_equals(different: np.ndarray) -> list[list[int]]:
     """List the largest sets in which no two members differ; every member is in at least one of them.
 
-    `different[i, j]` says whether contestants i and j differ (symmetric). The sets are lists of indices. They are
-    found by insert and absorb: each different pair splits every set that holds both, and sets that lie inside another
-    are dropped.
+    `different[i, j]` says whether contestants i and j differ (symmetric, the diagonal is not read). The sets are lists
+    of indices. They are found by insert and absorb: each different pair splits every set that holds both, and sets that
+    lie inside another are dropped.
 
     >>> groups_of_equals(np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], dtype=bool))
     [[0, 1], [1, 2]]
@@ -477,6 +477,7 @@ def _losses_and_confidences(
         if kind == "probs" or not (isinstance(model, (tuple, list)) and len(model) == 2):
             raise InputError("compare: without `labels` a model must be (loss, confidence).")
         return EnteredModel({model_name: (model[0], model[1])}, guessing_note=None)
+    # computes scores and loss; raises InputError for outputs, labels or names that are not valid
     vectors = read_model(
         "compare",
         labels=labels,
@@ -662,7 +663,11 @@ def _compare_samples(
     def compare_by(
         compared_metric: Metric, tested_level: float = level
     ) -> tuple[list[Competitor], Comparison]:
-        """The competitors in the order of the input, and their comparison by this metric with tests at this level."""
+        """The competitors in the order of the input, and their comparison by this metric with tests at this level.
+
+        A competitor is one contestant with its estimate, its influences and its own interval, which is at
+        `interval_level`. All but the metric and the level of the tests is taken from the enclosing function.
+        """
         competitors = [
             _competitor_of_samples(name, samples._replace(metric=compared_metric), interval_level)
             for name, samples in samples_by_name.items()
@@ -791,7 +796,8 @@ def _ties_matter(samples: CheckedSamples, standard_error: float) -> bool:
     has_ties = ranked.row_of_sample is not None  # None: every sample is a row, with a confidence of its own
     if not has_ties:
         return False
-    # sums over the samples down to each row, most confident first; losses in units of `error_size`
+    # AURC in random order minus AURC as it is, from sums over the samples down to each row, most confident first;
+    # losses, and so the gap, are in units of `error_size`, the loss of one error
     gap = gap_of_ties(accepted_mass=ranked.rows.accepted_mass, accepted_loss=ranked.rows.accepted_loss)
     return abs(samples.error_size * gap) > standard_error
 
@@ -837,8 +843,9 @@ def pair_of(
     """Make the `Pair` of two contestants from the tests of all pairs.
 
     `tests` holds one value per pair in each array, and `place` is the index of this pair. `sample_count` is the larger
-    number of samples of the two. `samples_needed`, how many would show the difference, is scaled up from it; None if
-    the pair differs already, has no difference or no standard error, or has a note that there is no verdict.
+    number of samples of the two. `samples_needed`, how many would show the difference with probability 80%, is scaled
+    up from it; None if the pair differs already, has no difference or no standard error, or has a note that there is no
+    verdict (p-values without a verdict are 1).
 
     `anytime_rule` (None: a single look) is the rule by which tests hold at every look, an evaluation of the data that
     came in so far; the samples needed are then those of such a test. `level` is two-sided, such as 0.95.

@@ -246,7 +246,8 @@ def _measure_ensemble(
 def _mean_of_members(measured: Sequence[Measured], has_one_size: bool) -> Measured:
     """The estimate of the members' mean with its variance, and the counts behind it, from those of each member.
 
-    All members have the same samples, without weights and clusters. Estimate, variance and the variance of that are
+    `measured` has, for each member, the spread of its estimate (`spread`) and the counts of its sample (`sample`). All
+    members have the same samples, without weights and clusters. Estimate, variance and the variance of that are
     left as nan: the caller fills them in from the mean influence. Sums of contributions and all counts are plain means
     over members: the members err on the same samples, so together they rest on as many errors as one of them on
     average, not on the sum. (A contribution is what one sample adds to the estimate; their sum and the sum of their
@@ -270,7 +271,7 @@ def _mean_of_members(measured: Sequence[Measured], has_one_size: bool) -> Measur
         squared_contribution_sum=float(np.mean([spread.squared_contribution_sum for spread in spreads])),
         less_biased_estimate=less_biased_estimate,
     )
-    # numbers of samples and units, and the size of an error, are the same for all members
+    # numbers of samples and of units (here each sample is one), and the size of an error, are the same for all members
     mean_sample = samples[0]._replace(
         is_zero_one=all(sample.is_zero_one for sample in samples),
         has_negative_loss=any(sample.has_negative_loss for sample in samples),
@@ -300,6 +301,7 @@ def _mean_curve(members: list[LossAndConfidence]) -> CurveLine:
     """The members' mean selective risk at a hundred evenly spaced coverages.
 
     Where a member cannot accept exactly a coverage, because of ties, its risk at the next larger one counts.
+    `members` holds (loss, confidence) of each, one value per sample; selective risk is the mean loss of the accepted.
     """
     coverages = np.arange(1, _CURVE_POINTS + 1) / _CURVE_POINTS
     total_risk = np.zeros(_CURVE_POINTS)

@@ -44,10 +44,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ANSWERS_COLUMN = "answers"  # the column of a table that no confidence ranks
-_FURTHER_NAMES = (
-    *ANSWER_METRIC_NAMES,
-    *CALIBRATION_METRICS,
-)  # metrics of `evaluate` that are not of the ranking
+# metrics of `evaluate` that are not of the ranking
+_FURTHER_NAMES = (*ANSWER_METRIC_NAMES, *CALIBRATION_METRICS)
 _FURTHER_ALIASES = {"ece": "calibration_error", "brier": "brier_score", "acc": "accuracy"}
 
 
@@ -137,7 +135,8 @@ def answer_entries(
 ) -> list[Entry]:
     """The numbers of graded answers as entries of a table: with an interval, or the reason why there is none.
 
-    A number has no interval where there is a single question or cluster, and is None where it is undefined.
+    A number has no interval where there is a single question or cluster, and is None where it is undefined. `clusters`
+    has one label per answer (two columns for two kinds that cross), or is None for independent answers.
 
     `group` is the group that the answers are of, None for all; `score` and `loss` name the place in the table (without
     a confidence, the column of answers). `level` is the two-sided confidence level, such as 0.95.
@@ -146,9 +145,10 @@ def answer_entries(
     for metric in metrics:
         entry = _empty_entry(metric, len(answers.right), score=score, loss=loss, group=group)
         try:
+            # the name of the function begins the message of an error, and is taken off again below
             estimated = estimate_from_answers("evaluate_answers", metric, answers, clusters)
         except (InputError, InfeasibleError) as problem:
-            estimate = None
+            estimate = None  # stays so where `value` raises, too
             with suppress(InputError, InfeasibleError):  # one question alone has a value, but no interval
                 estimate = metric.value(answers)
             entries.append(replace(entry, estimate=estimate, reason=message_without_function(problem)))
@@ -165,7 +165,11 @@ def message_without_function(error: Exception) -> str:
 def _empty_entry(
     metric: AnswerMetric | CalibrationMetric, n: int, *, score: str, loss: str, group: Any
 ) -> Entry:
-    """An entry without a number; n is the number of answers, the other arguments are its place in the table."""
+    """An entry without a number, to be filled in by `dataclasses.replace`.
+
+    `n` is the number of answers. `score`, `loss`, `group` (None: all answers) and the key of the metric are its place
+    in the table.
+    """
     return Entry(
         score=score,
         loss=loss,
@@ -335,8 +339,8 @@ class TargetCurve(Stored, _tables.Notebook):
         """Draw the curve with its intervals as a band, and return the axes.
 
         `self.score`, `self.low` and `self.high` have one entry for each target in `self.target`, ascending. Draws on
-        `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen). `name` is shown in
-        the legend.
+        `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen); InputError for both.
+        `name` is shown in the legend; without one there is no legend.
         """
         axes: Any = make_axes(ax, size=size)
         style = line_style(len(axes.lines))  # that of the next curve: axes may hold curves already

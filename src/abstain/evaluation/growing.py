@@ -110,13 +110,13 @@ class ComparisonSeries(Stored, Notebook):
             loss=comparison.loss,
             lower_is_better=comparison.lower_is_better,
             level=comparison.level,
-            planned=comparison.planned,
+            planned=comparison.planned,  # number of samples at which one hopes to stop
             looks=(),
         )
         return empty.add(comparison)
 
     def add(self, comparison: Comparison) -> ComparisonSeries:
-        """The series with one more look, at all samples so far.
+        """A new series with one more look, at all samples so far; this one stays as it is.
 
         A comparison of as many samples as the last look is no new look: the series is returned as it is. Raises
         InputError if other models, another metric, loss, level or planned size are compared, or fewer samples, or
@@ -213,9 +213,8 @@ class ComparisonSeries(Stored, Notebook):
         if number is None:
             return None
         pair = next(pair for pair in self.looks[number - 1].pairs if {pair.a, pair.b} == {a, b})
-        first_is_better = (
-            pair.difference < 0
-        ) == self.lower_is_better  # the difference is that of the pair's first minus its second
+        is_first_lower = pair.difference < 0  # the difference is that of the pair's first minus its second
+        first_is_better = is_first_lower == self.lower_is_better
         return pair.a if first_is_better else pair.b
 
     def sentences(self) -> list[str]:
@@ -304,10 +303,13 @@ class GrowingComparison(Stored, Notebook):
     def begin(
         cls, *, metric: str = "aurc", level: float = 0.95, planned: int = DEFAULT_PLANNED
     ) -> GrowingComparison:
-        """A comparison without samples, by a metric's name, at a level, with a planned number of samples."""
-        function = "GrowingComparison.begin"
+        """A comparison without samples, by a metric's name, at a level, with a planned number of samples.
+
+        InputError for an unknown metric, a level outside (0, 1) and a planned number below 1.
+        """
+        function = "GrowingComparison.begin"  # in error messages
         return cls(
-            metric=by_name(metric, function).key,
+            metric=by_name(metric, function).key,  # its name with its options, such as "aurc:loo"
             level=check_fraction(function, "level", level, open_high=True),
             planned=check_count(function, "planned", planned),
             losses={},
@@ -328,6 +330,8 @@ class GrowingComparison(Stored, Notebook):
     ) -> GrowingComparison:
         """The comparison with one more batch of samples, and one more look: an evaluation of all samples so far.
 
+        Returns a new comparison; this one stays as it is.
+
         Parameters
         ----------
         models : dict of (loss, confidence)
@@ -341,6 +345,7 @@ class GrowingComparison(Stored, Notebook):
             For other models than before, for columns that only some batches have, or where lengths differ.
         """
         function = "GrowingComparison.add"
+        # arrays by the name of the model, all of one length
         losses, confidences = _read_batch(function, models)
         size = len(next(iter(losses.values())))
         # the new samples alone, as a comparison that nobody has looked at
@@ -376,6 +381,7 @@ class GrowingComparison(Stored, Notebook):
                     f"{function}: both must have the same {field}, got {getattr(self, field)} and "
                     f"{getattr(later, field)}."
                 )
+        # raises where models differ, or only one has clusters or weights; keeps the looks of `self`, replaced below
         merged = self._with_samples_of(function, later)
         if not merged.n:  # both are without samples, and there is nothing to look at
             return merged
@@ -389,6 +395,7 @@ class GrowingComparison(Stored, Notebook):
         """
         if not later.n:
             return self
+        # callers make sure that both have one metric, one level and one planned size
         if not self.n:  # there is nothing to agree with
             return replace(later, series=self.series)
         if set(self.losses) != set(later.losses):
@@ -471,7 +478,8 @@ def _read_batch(
     """The losses and the confidences of a batch, by the name of the model.
 
     Raises, in the name of `function`, InputError for anything but pairs of numbers by name, and ShapeError for fewer
-    than two models, or for one whose numbers are not as many as those of the first.
+    than two models, or for one whose numbers are not as many as those of the first. Values are not checked here (nan,
+    infinity): the comparison does that.
     """
     losses: dict[str, np.ndarray] = {}
     confidences: dict[str, np.ndarray] = {}

@@ -169,7 +169,8 @@ def _threshold_columns(
 
     `confidence` holds the confidences of all samples, at least one, in any order. Give either `thresholds` or
     `coverages`: a coverage stands for the threshold that accepts that share of the samples. Raises InputError, in the
-    name of the public `function`, for both, none, an empty list, or a threshold that is no number.
+    name of the public `function`, for both, none, an empty list, a threshold that is no number, or a coverage outside
+    (0, 1]. Numbers that are written alike share a column.
     """
     if (thresholds is None) == (coverages is None):
         raise InputError(f"{function}: give `thresholds` or `coverages`, one of them.")
@@ -183,7 +184,8 @@ def _threshold_columns(
         share = check_fraction(function, "coverages", coverage)
         # the fewest predictions that reach the share; rounding adds none, as it does in ceil(0.07 * 100) = 8
         fewest = mass_for_share(np, total=len(falling), share=share, whole=True)
-        least_accepted = falling[max(1, int(fewest)) - 1]
+        accepted_count = max(1, int(fewest))
+        least_accepted = falling[accepted_count - 1]
         values_by_name[f"coverage {write_number(coverage)}"] = float(least_accepted)
     if not values_by_name:
         raise InputError(f"{function}: needs at least one threshold or coverage, got none.")

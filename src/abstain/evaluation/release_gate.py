@@ -102,7 +102,11 @@ class GateVerdict(Stored, _tables.Notebook):
 
     @property
     def reason(self) -> str:
-        """Why the verdict is what it is, in one sentence."""
+        """Why the verdict is what it is, in one sentence.
+
+        `difference` is the metric of the new model minus that of the old one, `low` and `high` are its limits. `note`
+        ("rests on about 3.2 effective errors ...") says why no verdict is possible; empty if one is.
+        """
         limits = f"the difference is {self.difference:.3g} [{self.low:.3g}, {self.high:.3g}]"
         if not self._has_limits:
             limits = "no limits of the difference can be given"
@@ -119,7 +123,7 @@ class GateVerdict(Stored, _tables.Notebook):
 
     @property
     def _has_limits(self) -> bool:
-        """Whether both limits are numbers."""
+        """Whether both limits are numbers; they are infinite where none can be given."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     def frame(self, library: str | None = None) -> Any:
@@ -128,11 +132,15 @@ class GateVerdict(Stored, _tables.Notebook):
         return _tables.make_frame(_tables.collect_columns([self], names), library)
 
     def _grid(self) -> dict[str, list[str]]:
-        """The two models and their difference as columns of text."""
+        """The two models and their difference as columns of text, one line for each.
+
+        `self.label` is the name of the metric, such as "AURC". `low` and `high` are limits of the difference, each of
+        which holds with probability `level` on its own.
+        """
         number = _tables.format_number
         difference = "-"
         limits = "-"
-        if self._has_limits:
+        if self._has_limits:  # False if `low` or `high` is infinite: then there is no verdict either
             difference = number(self.difference, digits=3)
             limits = f"[{number(self.low, digits=3)}, {number(self.high, digits=3)}]"
         return {
@@ -378,11 +386,11 @@ def _more_samples(
     """About how many more samples lead to a verdict with probability 80%, if the worsening seen is the true one.
 
     `worsening` is how much worse the metric of the new model is than that of the old one, negative if it is better, and
-    `low` and `high` are its limits at n samples, each one-sided at `level`. By `question`, it must be shown to be
-    below the margin ("non_inferior"), below minus the margin ("superior"), or between both ("equivalent"). There is a
-    verdict once the bound (for "equivalent" the nearer one) lies outside the limits: the distance from the estimate to
-    the limit, plus the error of the estimate itself, must shrink to the distance from the estimate to the bound. Both
-    shrink with the root of the number of samples. None if the estimate is exactly at the bound.
+    `low` and `high` are its limits at n samples, each one-sided at `level`. By `question`, it must be shown to be below
+    the margin ("non_inferior"), below minus the margin ("superior"), or between both ("equivalent"). There is a verdict
+    once the bound (for "equivalent" the nearer one) lies outside the limits. For that, the distance from the estimate
+    to the limit, plus the error of the estimate itself, must shrink to the distance from the estimate to the bound.
+    Both shrink with the root of the number of samples. None if the estimate is exactly at the bound.
     """
     if question == "equivalent":
         bound = margin if worsening >= 0 else -margin  # the nearer of the two bounds

@@ -225,10 +225,11 @@ class Evaluation(Stored):
         for field, value in place.items():
             if field not in ("score", "loss", "metric", "group"):
                 raise InputError(f"Evaluation: takes score, loss, metric and group, got {field!r}.")
-            present = _unique(getattr(entry, field) for entry in self.entries)
+            present = _unique(getattr(entry, field) for entry in self.entries)  # each once, in their order
             if value not in present:
                 listed = ", ".join(map(repr, present))
                 message = f"Evaluation: no {field} {value!r} in this table, it has {listed}."
+                # 'Did you mean "aurc"?', or an empty text
                 suggestion = suggest_name(value, [name for name in present if isinstance(name, str)])
                 raise InputError(f"{message} {suggestion}".rstrip())
         return tuple(
@@ -252,10 +253,11 @@ class Evaluation(Stored):
         """
         if isinstance(key, tuple) and len(key) == 3:
             score, loss, metric = key
+            # raises unless there is such an entry; a table has one at most
             return self._select_some(score=score, loss=loss, metric=metric)[0]
         if not isinstance(key, str):
             raise InputError(f"Evaluation: takes a metric or (score, loss, metric), got {key!r}.")
-        entries = self.select(metric=key)
+        entries = self.select(metric=key)  # over all samples, one for each score and loss
         if len(entries) > 1:
             keys = ", ".join(str((entry.score, entry.loss, entry.metric)) for entry in entries)
             raise InputError(
@@ -365,7 +367,7 @@ class Evaluation(Stored):
         """
         columns: dict[str, list[str]] = {name: [] for name in ("metric", *self.scores)}
         for entries in self.rows(loss, group):  # a row is of one metric, with an entry for each score
-            # compared as the table writes them, so that numbers which look equal get the same mark
+            # names of scores; compared as the table writes them, so that numbers which look equal get the same mark
             best = best_scores(entries, lambda entry: entry.shown_estimate)
             columns["metric"].append(entries[0].label)
             for entry in entries:
@@ -379,12 +381,12 @@ class Evaluation(Stored):
         It shows number of samples, the first metric and the risk (if it is another metric of the table), all by the
         first score and loss. InputError without groups.
         """
-        entries = self.by_group()[: _tables.GROUPS_SHOWN]
+        entries = self.by_group()[: _tables.GROUPS_SHOWN]  # of the first metric, the worst group first
         columns = {
             "group": [str(entry.group) for entry in entries],
             "samples": [f"{entry.n:,}" for entry in entries],
         }
-        columns[entries[0].label] = [entry.cell for entry in entries]
+        columns[entries[0].label] = [entry.cell for entry in entries]  # estimate and interval, as text
         if "risk" in self.metrics[1:]:
             risk_of_group = {entry.group: entry.cell for entry in self.by_group("risk")}
             columns["risk"] = [risk_of_group[entry.group] for entry in entries]
@@ -461,6 +463,7 @@ class Evaluation(Stored):
             kind = "losses" if loss == "loss" else f"{loss} loss"
             tables += [
                 _tables.latex_table(columns, f"{model}{kind}, {about}", legend)
+                # pieces of four scores, with the names of the metrics in each
                 for columns in _split_columns(self._latex_grid(loss))
             ]
         if self.groups:
@@ -475,7 +478,7 @@ class Evaluation(Stored):
             best = best_scores(
                 entries, lambda entry: _tables.format_estimate(entry.estimate, entry.standard_error)
             )
-            columns["metric"] += [entries[0].label, ""]
+            columns["metric"] += [entries[0].label, ""]  # the line of the intervals has no label of its own
             for entry in entries:
                 star = " *" if entry.score in best else ""
                 columns[entry.score] += _latex_cells(entry, star)
@@ -483,12 +486,13 @@ class Evaluation(Stored):
 
     def _latex_group_grid(self) -> dict[str, list[str]]:
         """The table of groups as `group_grid` has it, with two cells for each number."""
-        entries = self.by_group()[: _tables.GROUPS_SHOWN]
+        entries = self.by_group()[: _tables.GROUPS_SHOWN]  # of the first metric, the worst group first
         columns: dict[str, list[str]] = {"group": [], "samples": [], entries[0].label: []}
         risk_of_group = {}
         if "risk" in self.metrics[1:]:
             risk_of_group = {entry.group: entry for entry in self.by_group("risk")}
             columns["risk"] = []
+        # two lines for each group: the estimate (`_latex_cells` returns both cells), and its interval below
         for entry in entries:
             columns["group"] += [str(entry.group), ""]
             columns["samples"] += [f"{entry.n:,}", ""]
@@ -559,8 +563,8 @@ def worst_first(
 ) -> np.ndarray:
     """Indices that order groups, the worst first, along the last axis of three arrays of one shape.
 
-    Ordered by the limit of the interval that is closer to good, so that only groups that are certainly bad lead; equal
-    limits by the estimate. NaN comes last.
+    Ordered by the limit of the interval that is closer to good (`low` where lower is better), so that only groups that
+    are certainly bad lead; equal limits by the estimate. NaN, a number that is missing, comes last.
 
     >>> estimate, low = np.array([0.5, 0.2, 0.3]), np.array([0.01, 0.1, 0.2])
     >>> worst_first(estimate, low, estimate, lower_is_better=True).tolist()
@@ -612,7 +616,8 @@ def _bars(
 ) -> IntervalDisplay:
     """Error bars of entries or contestants, one name and style number (colour, line style) for each.
 
-    `label` is that of the axis; `notes` are written beside the names, one for each or none at all.
+    `label` is that of the axis; `notes` are written beside the names, one for each or none at all. Records have
+    `estimate`, `low` and `high`, of which the limits may be None: then the point has no bar.
     """
     columns = _tables.collect_columns(records, ("estimate", "low", "high"))
     return IntervalDisplay(
@@ -754,7 +759,11 @@ class Pair(_tables.Printable):
         return self.difference == self.standard_error == self.low == self.high == 0
 
     def sentence(self, level: float = 0.95) -> str:
-        """The verdict in words; `level` is that of the comparison, so that no p-value is rounded to its limit."""
+        """The verdict in words; `level` is that of the comparison, so that no p-value is rounded to its limit.
+
+        `note` says why there is no verdict, such as "rests on about 3.2 effective errors (5 in all): too few to
+        compare"; it is empty if there is one.
+        """
         names = f"{self.a} and {self.b}"
         if self.is_equal:
             return f"{names} are equal throughout these data by this metric: there is no difference to test"
@@ -971,11 +980,12 @@ class Comparison(Stored):
 
         Pairs with the best contestant come first, then neighbours in the ranking; other pairs are only counted.
         """
-        best = self.names[0]
+        best = self.names[0]  # `names` are best first
         best_with_others = [self.pair(best, name) for name in self.names[1:]]
         neighbours = [self.pair(a, b) for a, b in zip(self.names[1:], self.names[2:])]
         undecided = [pair for pair in [*best_with_others, *neighbours] if not pair.different]
         sentences = [pair.sentence(self.level) for pair in undecided[:_MAX_SENTENCES]]
+        # `self.pairs` holds all pairs; those that are not shown are only counted
         hidden_count = sum(not pair.different for pair in self.pairs) - len(sentences)
         if hidden_count:
             sentences.append(f"{_tables.count_noun(hidden_count, 'more pair')} cannot be told apart either")
@@ -1136,6 +1146,7 @@ class Comparison(Stored):
         differences.draw(difference_panel, layout.row_labels, layout.axis_label)
         for letter, panel in (("a", curve_panel), ("b", difference_panel)):
             panel.set_title(f"({letter})", loc="left", fontsize=panel.xaxis.label.get_fontsize())
+        # may make the figure higher, unless the user gave its height or it is for the screen
         fit_text([curve_panel, difference_panel], may_grow=isinstance(size, str))
         return curve_panel, difference_panel
 

@@ -95,7 +95,8 @@ def metrics_for(requested_metrics: Sequence[Metric] | None, zero_one: bool) -> l
     if requested_metrics is None:
         return metrics_shown_for(zero_one)
     for metric in requested_metrics:
-        if zero_one and metric.needs.risk_within_losses:  # it has an option `risk`
+        # such a metric has an option `risk`, a target for the mean loss, which must not lie above the largest loss
+        if zero_one and metric.needs.risk_within_losses:
             check_risk("evaluate", metric.option_values["risk"])  # raises if it is above 1
     return list(requested_metrics)
 
@@ -116,8 +117,10 @@ def requests_for(metrics: Sequence[Metric]) -> list[EvidenceRequest]:
 def _by_estimator(metrics: Sequence[Metric]) -> list[list[Metric]]:
     """Group metrics by estimator and rule for ties, and by whether they can be summed over parts of the ranking.
 
-    Metrics of one list can be computed from one request for evidence. Lists and their members keep the order of
-    `metrics`; a metric without such options counts as of the kind (None, None).
+    The estimator is the formula of an area ("harmonic", "loo", ...), the rule says how equal confidences count
+    ("threshold": together, "expected": in random order). Metrics of one list can be computed from one request for
+    evidence, the sums that a metric is made of. Lists and their members keep the order of `metrics`; a metric without
+    such options counts as of the kind (None, None).
     """
     metrics_by_kind: dict[tuple[Any, ...], list[Metric]] = {}
     for metric in metrics:
@@ -199,15 +202,17 @@ def _make_evaluation(
     entries: list[Entry] = []
     for group in groups:
         for loss in losses:
+            # the entries of each score, in the order of the metrics
             columns = [
                 entries_by_key[score, loss, group]
                 for score in scores
                 if (score, loss, group) in entries_by_key  # an engine may have measured some pairs only
             ]
-            for entries_of_metric in zip(*columns):
+            for entries_of_metric in zip(*columns):  # one entry of each score
                 entries += entries_of_metric
     return Evaluation(
         entries=tuple(entries),
+        # of an entry over all samples; a metric of calibration may count fewer than the others
         n=max((entry.n for entry in entries if entry.group is None), default=0),
         level=level,
         curves=tuple(curves),
@@ -221,8 +226,9 @@ def _make_evaluation(
 def _notes_on_few_errors(entries: Sequence[Entry]) -> Iterator[str]:
     """A sentence for each loss whose numbers rest on few errors, or on few right samples.
 
-    The `note` of such an entry says how many, as in "rests on about 2.0 effective errors (3 in all)"; it is None for
-    other entries. The sentence quotes the first number over all samples and counts the others; groups are left out.
+    The `note` of such an entry says how many, as in "rests on about 2.0 effective errors (3 in all)", which are fewer
+    than `ENOUGH`; it is None for other entries. The sentence quotes the first number over all samples and counts the
+    others; groups are left out.
     """
     entries_by_loss: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -347,7 +353,7 @@ def evaluate_blocks(
         kinds = _by_estimator(metrics_for(requested_metrics, blocks.zero_one))
         evidence[score, loss, None] = [evidence_of_blocks(blocks, kind, repetitions) for kind in kinds]
         rows = blocks.rows()  # sums over the samples down to each confidence, the highest first
-        # as many points as a figure shows
+        # `thinned` keeps as many points as a figure shows; `rows.risk` is the mean loss of the accepted
         curves.append((score, loss, thinned(score, rows.accepted_mass / rows.total_mass, rows.risk)))
         # blocks are in ascending order of confidence, so that the last one holds the ties at the top
         top_ties[score] = TopTies(score, tied=int(blocks.count[-1]), n=int(blocks.count.sum()))
@@ -565,6 +571,7 @@ def _check_has_confidence(has_confidence: Any, vectors: Vectors) -> dict[str, np
     """
     if has_confidence is None:
         return {}
+    # one argument is that of every confidence; `vectors.scores` holds these by name
     by_score = (
         has_confidence
         if isinstance(has_confidence, Mapping)
@@ -590,8 +597,8 @@ def _split_metrics(metrics: Sequence[Any]) -> tuple[list[Metric], list[FurtherMe
     ranking_metrics: list[Metric] = []
     further_metrics: list[FurtherMetric] = []
     for metric in metrics:
-        further = find_further_metric(metric)
-        if further is None:
+        further = find_further_metric(metric)  # of graded answers or of calibration
+        if further is None:  # a metric of the ranking, or an unknown name, which raises
             ranking_metrics.append(find_ranking_metric(metric))
         else:
             further_metrics.append(further)
@@ -614,7 +621,7 @@ def _evaluate_without_confidence(
     as 0.95.
     """
     losses = np.asarray(to_host(loss), dtype=np.float64)
-    answered = None
+    answered = None  # all
     if abstained is not None:
         answered = ~np.asarray(to_host(abstained)).astype(bool)
     answer_metrics: list[AnswerMetric] = []
@@ -627,7 +634,7 @@ def _evaluate_without_confidence(
             "evaluate: needs `confidence=` for losses other than 0 (right) to 1 (wrong), got none."
         )
     return evaluate_answers(
-        1 - losses,
+        1 - losses,  # how right each answer is
         answered=answered,
         metrics=None if metrics is None else answer_metrics,
         unanswerable=unanswerable,
@@ -1045,8 +1052,9 @@ def gap_of_ties(accepted_mass: np.ndarray, accepted_loss: np.ndarray) -> float:
     taken, so that the table is not empty).
     """
     tied_rows = [np.zeros(1, dtype=np.intp)]  # the first row
-    for start in range(0, len(accepted_mass), CHUNK):  # in parts, to save memory
-        mass_of_rows = np.diff(accepted_mass[start : start + CHUNK + 1])  # from row start + 1 on
+    for start in range(0, len(accepted_mass), CHUNK):  # in parts of CHUNK rows, to save memory
+        # of the rows start + 1 to start + CHUNK: parts overlap by one entry, so that no row is left out
+        mass_of_rows = np.diff(accepted_mass[start : start + CHUNK + 1])
         tied_rows.append(np.flatnonzero(mass_of_rows > 1) + (start + 1))
     tied = np.concatenate(tied_rows)
     # what is accepted above each of these rows: nothing above the first

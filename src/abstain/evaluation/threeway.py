@@ -105,6 +105,7 @@ def three_way(
 
     def measure(metric: AnswerMetric, name: str) -> Interval:
         """The interval of a metric of these answers, under the name that a sentence has for it."""
+        # raises where there are too few answers or clusters for an interval
         interval = estimate_from_answers("three_way", metric, answers, clusters).interval(level)
         return replace(interval, metric=name)
 
@@ -112,6 +113,6 @@ def three_way(
         right=measure(ANSWER_METRICS["accuracy"], "right"),
         wrong=measure(ANSWER_METRICS["wrong"], "wrong"),
         not_attempted=measure(ANSWER_METRICS["not_attempted"], "not attempted"),
-        score=measure(score_at_price(price), "score"),
+        score=measure(score_at_price(price), "score"),  # raises for a negative price
         price=float(price),
     )

@@ -189,9 +189,9 @@ class ClassifierOutputs(NamedTuple):
 def read_classifier(classifier: Any, X: Any, y: Any, probs: Any, classes: Any) -> ClassifierOutputs:
     """Compute the outputs of a fitted classifier for its samples `X`, whose labels are `y`.
 
-    Probabilities come from `predict_proba`; without that method logits come from `decision_function`. The names of the
-    classes are those that the user passed, otherwise the classifier's `classes_`. `probs` is what the user passed:
-    InputError unless it is None, or if samples or labels are missing.
+    Probabilities come from `predict_proba`; without that method logits come from `decision_function`, a vector for two
+    classes. The names of the classes are those that the user passed, otherwise the classifier's `classes_`. `probs` is
+    what the user passed: InputError unless it is None, or if samples or labels are missing.
     """
     if X is None or y is None or probs is not None:
         raise InputError(
@@ -275,7 +275,8 @@ def gather_vectors(
 def check_column(argument: str, values: ArrayLike | None, n: int) -> np.ndarray | None:
     """An argument with one value per sample as a vector; ShapeError unless there are `n` values.
 
-    Two kinds of clusters, an array of shape (n, 2), are returned as they are; None stays None.
+    `argument` is its name in `evaluate`, such as "groups". Two kinds of clusters, an array of shape (n, 2), are
+    returned as they are; None stays None.
     """
     if values is None:
         return None

@@ -238,7 +238,7 @@ def by_name(score: str | Score | Callable[..., Any]) -> Score:
     if isinstance(score, Score):
         return score
     if callable(score):
-        wrapped = loss_functions.wrap_user_function("score", score)
+        wrapped = loss_functions.wrap_user_function("score", score)  # `call` takes logits and probs=
         return Score(
             name=wrapped.name,
             label=wrapped.label,
@@ -273,6 +273,7 @@ def check_name(function: str, score: Any, names: Sequence[str]) -> None:
 def display(name: str | Score | Callable[..., Any], key: Array, /) -> Array:
     """Convert a rank key to the familiar number: a probability, a margin, a negative entropy.
 
+    A rank key orders samples as that number does, but does not round to the end of its scale for confident samples.
     Scores that return their value instead of a key are left unchanged. Use the result for display only: it saturates.
 
     Parameters
@@ -302,10 +303,11 @@ def display(name: str | Score | Callable[..., Any], key: Array, /) -> Array:
     values = as_real("display", "key", backend, key)
     if not score.saturates:  # then the score returns its value, not a rank key
         return backend.to_input_library(values)
-    # whole numbers are refused, which no score returns as keys
+    # whole numbers are refused: no score returns them as keys, so they are something else
     if not backend.xp.isdtype(values.dtype, "real floating"):
         rule = f"`key` must hold floats as `{score.name}` returns them"
         raise DtypeError(f"display: {rule}, got {values.dtype}.")
+    # in the widest float of the library, so that no digit of the key is lost
     wide_key = backend.xp.astype(backend.asarray(values), float_dtype(backend.xp))
     return backend.to_input_library(score.to_display(backend.xp, wide_key))
 

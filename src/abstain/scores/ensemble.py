@@ -57,6 +57,8 @@ def predictive_entropy(logits: ArrayLike | None = None, *, probs: ArrayLike | No
 
     .. math:: -\ln H(\bar p), \qquad \bar p = \frac1M \sum_m p_m
 
+    The key orders samples as the negative entropy does, but does not round to one value for confident samples.
+
     Parameters
     ----------
     logits, probs : array, shape (M, ..., K)
@@ -73,6 +75,7 @@ def predictive_entropy(logits: ArrayLike | None = None, *, probs: ArrayLike | No
     >>> float(predictive_entropy(probs=[[[1.0, 0.0]], [[0.0, 1.0]]])[0].round(4))  # entropy ln 2
     0.3665
     """
+    # the checked input; `map_rows` applies a function to a part of its rows at a time
     class_scores = check_class_scores("predictive_entropy", logits, probs, is_ensemble=True)
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
@@ -91,8 +94,9 @@ def mutual_information(logits: ArrayLike | None = None, *, probs: ArrayLike | No
 
     .. math:: -\ln\Bigl(H(\bar p) - \frac1M \sum_m H(p_m)\Bigr)
 
-    Computed as a mean of divergences, none of which is negative. Samples on which all members agree get the largest
-    finite number and tie at the top.
+    The key orders samples as that number does, but does not round to one value where members nearly agree. Computed as
+    a mean of divergences, none of which is negative. Samples on which all members agree get the largest finite number
+    and tie at the top.
 
     Parameters
     ----------
@@ -109,6 +113,7 @@ def mutual_information(logits: ArrayLike | None = None, *, probs: ArrayLike | No
     >>> float(mutual_information(probs=[[[1.0, 0.0]], [[0.0, 1.0]]])[0].round(4))  # information ln 2
     0.3665
     """
+    # the checked input; `map_rows` applies a function to a part of its rows at a time
     class_scores = check_class_scores("mutual_information", logits, probs, is_ensemble=True)
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
@@ -126,7 +131,8 @@ def mean_max_softmax(logits: ArrayLike | None = None, *, probs: ArrayLike | None
 
     .. math:: -\ln\Bigl(1 - \frac1M \sum_m \max_k p_{mk}\Bigr)
 
-    The maximum softmax probability of the averaged prediction is `max_softmax(pooled_log_probs(logits))`.
+    The key orders samples as the mean does, but does not round to one value for confident samples. The maximum softmax
+    probability of the averaged prediction is `max_softmax(pooled_log_probs(logits))`.
 
     Parameters
     ----------
@@ -144,6 +150,7 @@ def mean_max_softmax(logits: ArrayLike | None = None, *, probs: ArrayLike | None
     >>> float(mean_max_softmax(probs=[[[0.5, 0.5]], [[0.0, 1.0]]])[0].round(4))  # mean 3/4
     1.3863
     """
+    # the checked input; `map_rows` applies a function to a part of its rows at a time
     class_scores = check_class_scores("mean_max_softmax", logits, probs, is_ensemble=True)
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
@@ -177,13 +184,13 @@ def vote_share(logits: ArrayLike | None = None, *, probs: ArrayLike | None = Non
     >>> vote_share([[[1.0, 0.0]], [[2.0, 0.0]], [[0.0, 1.0]]]).round(4).tolist()
     [0.6667]
     """
+    # the checked input; `map_rows` applies a function to a part of its rows at a time
     class_scores = check_class_scores("vote_share", logits, probs, is_ensemble=True)
 
     def compute_share(xp: Namespace, rows: Array) -> Array:
         """Shares (samples,) of rows (M, samples, K)."""
-        votes = simplex.wide(
-            xp, simplex.winners(xp, rows)
-        )  # floats: 1 where a member votes for a class, else 0
+        # floats (M, samples, K): 1 where a member votes for a class, else 0
+        votes = simplex.wide(xp, simplex.winners(xp, rows))
         return xp.max(xp.mean(votes, axis=0), axis=-1)
 
     return class_scores.to_input_library(class_scores.map_rows(compute_share))

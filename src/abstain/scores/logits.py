@@ -34,7 +34,8 @@ def max_logit(logits: ArrayLike | None = None, *, probs: ArrayLike | None = None
     >>> max_logit([[1.0, 3.0], [0.0, -1.0]]).tolist()
     [3.0, 0.0]
     """
-    # the checked logits; `map_rows` applies a function to rows of shape (samples, classes), one number per sample
+    # the checked logits; probabilities are refused. `map_rows` applies a function to rows of shape (samples, classes),
+    # which returns one number per sample
     class_scores = check_class_scores("max_logit", logits, probs, takes=_LOGITS)
     return class_scores.to_input_library(class_scores.map_rows(lambda xp, rows: xp.max(rows, axis=-1)))
 
@@ -131,6 +132,7 @@ def logit_norm(logits: ArrayLike | None = None, *, probs: ArrayLike | None = Non
     >>> logit_norm([[3.0, 4.0]]).tolist()
     [5.0]
     """
+    # the checked logits; probabilities are refused
     class_scores = check_class_scores("logit_norm", logits, probs, takes=_LOGITS, allows_minus_infinity=False)
     order = check_positive("logit_norm", "p", p, infinite=True)
     return class_scores.to_input_library(class_scores.map_rows(lambda xp, rows: _norm(xp, rows, order)))
@@ -166,14 +168,16 @@ def normalised_max_logit(
     >>> normalised_max_logit([[1.0, -1.0], [5.0, 5.0]]).round(4).tolist()
     [0.7071, 0.0]
     """
+    # the checked logits; probabilities are refused. `map_rows` applies a function to rows of shape (samples, classes)
     class_scores = check_class_scores(
         "normalised_max_logit", logits, probs, takes=_LOGITS, allows_minus_infinity=False
     )
     order = check_positive("normalised_max_logit", "p", p, infinite=True)
 
     def compute_ratio(xp: Namespace, rows: Array) -> Array:
-        """Divide the largest centred logit of each row by the norm of its centred logits.
+        """Divide the largest centred logit of each row by the p-norm of its centred logits, p being `order`.
 
+        Rows are finite, of shape (samples, classes); the result has one ratio per sample, 0 for a row of equal logits.
         The centred maximum is the mean distance of the logits from the largest one, and a centred logit is the centred
         maximum less its own distance. Distances come first, so that an offset common to a row cancels before anything
         is rounded.
@@ -243,6 +247,7 @@ def clamped_logit_entropy(
     >>> float(clamped_logit_entropy([[2.0, -1.0]])[0].round(4))  # 2 ln 2
     1.3863
     """
+    # the checked logits; probabilities are refused. `map_rows` applies a function to rows of shape (samples, classes)
     class_scores = check_class_scores("clamped_logit_entropy", logits, probs, takes=_LOGITS)
     floor = check_positive("clamped_logit_entropy", "floor", floor)
 

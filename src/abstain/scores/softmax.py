@@ -41,6 +41,8 @@ def max_softmax(
 
     .. math:: -\ln(1 - \max_k p_k), \qquad p = \mathrm{softmax}(z / T)
 
+    The key orders samples as the probability does, but does not round to one value for confident samples.
+
     Parameters
     ----------
     logits : array, shape (..., K)
@@ -75,7 +77,8 @@ def softmax_margin(
 
     .. math:: -\ln\bigl(1 - (p_{(1)} - p_{(2)})\bigr)
 
-    Two equal winners give 0.
+    The key orders samples as the margin does, but does not round to one value for confident samples. Two equal winners
+    give 0.
 
     Parameters
     ----------
@@ -108,6 +111,8 @@ def negative_entropy(
 
     .. math:: -\ln\Bigl(-\sum_k p_k \ln p_k\Bigr)
 
+    The key orders samples as that number does, but does not round to one value for confident samples.
+
     Parameters
     ----------
     logits : array, shape (..., K)
@@ -138,6 +143,8 @@ def negative_gini(
     r"""Rank key of the negative Gini impurity :math:`-1 + \sum_k p_k^2`; higher is surer.
 
     .. math:: -\ln\Bigl(1 - \sum_k p_k^2\Bigr)
+
+    The key orders samples as that number does, but does not round to one value for confident samples.
 
     Parameters
     ----------
@@ -173,6 +180,8 @@ def probability_norm(
     r"""Rank key of the p-norm of the softmax *probabilities*; higher is surer.
 
     .. math:: -\ln\bigl(1 - \lVert \mathrm{softmax}(z) \rVert_p\bigr), \qquad p > 1
+
+    The key orders samples as the norm does, but does not round to one value for confident samples.
 
     A second reading of the "logit norm" score: the published code of the population-AURC paper takes the
     norm after the softmax, its table before (`logit_norm`). For p = 2 the ranking is that of `negative_gini`.
@@ -295,7 +304,7 @@ def saturation(confidence: ArrayLike | None = None, /, *, probs: ArrayLike | Non
         raise InputError("saturation: takes either a vector of confidences or `probs=`.")
     if probs is not None:
         class_scores = check_class_scores("saturation", logits=None, probs=probs)
-        # both count samples, ties at the largest value (`tied`) among them
+        # both are a `Saturation` of the samples, whose `tied` counts those at the largest value
         by_probability = count_ties_at_top(class_scores.backend.xp.max(class_scores.values, axis=-1))
         by_key = count_ties_at_top(max_softmax(probs=class_scores.values))
         return replace(by_probability, repaired=by_key.tied)
@@ -309,7 +318,7 @@ def saturation(confidence: ArrayLike | None = None, /, *, probs: ArrayLike | Non
         raise InputError(
             "saturation: `confidence` must hold values, got a tracer of jax. Call it outside of jit."
         )
-    check_finite("saturation", "confidence", backend, values, "")
+    check_finite("saturation", "confidence", backend, values, remedy="")
     return count_ties_at_top(values)
 
 

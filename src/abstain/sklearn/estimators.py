@@ -80,6 +80,7 @@ def response_method(estimator: Any, score: Score) -> str:
     takes probabilities, otherwise "decision_function". Raises InputError if the estimator has no method that the score
     can use.
     """
+    # "probs", "logits" or both; a user's own function takes both
     inputs_of_score = scores.by_name(score).takes
     if "probs" in inputs_of_score and hasattr(estimator, "predict_proba"):
         return "predict_proba"
@@ -121,7 +122,7 @@ DEFAULT_WORD = "abstain"
 
 
 def resolve_abstain_label(classifier: Any) -> Any:
-    """Return the classifier's abstain label; if it is "auto", a label that no class has.
+    """Return the label that the fitted classifier gives to rejected samples; if it is "auto", one that no class has.
 
     "auto" is "abstain" for classes that are words, NaN for floats, -1 for booleans, and -1 for integers (one below the
     smallest class if -1 is a class). Raises InputError if it is "auto" and a class is called "abstain".
@@ -255,7 +256,7 @@ def remove_promise(rule: Rule) -> Rule:
 def split_for_calibration(
     n: int, clusters: np.ndarray | None, calibration_share: Any, random_state: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Split n samples at random and return the indices of the training and of the calibration samples.
+    """Split n samples at random and return the indices (from 0) of the training and of the calibration samples.
 
     `clusters` holds one label per sample, or is None; no cluster is split. `calibration_share` of the samples (or of
     the clusters) is for calibration. The split is not stratified: a stratified part would not be a random sample of
@@ -276,7 +277,8 @@ def masks_by_label(
 ) -> dict[Any, np.ndarray]:
     """For each class that has a risk of its own: which samples are predicted as that class, as a mask.
 
-    `classifier` is fitted, and `name` is for the message of the InputError if `risk` names something that is no class.
+    `risk` holds the largest error rate by class, and `predictions` one predicted class per sample. `classifier` is
+    fitted, and `name` is for the message of the InputError if `risk` names something that is no class.
     """
     classes = list(classifier.classes_)
     unknown = [label for label in risk if label not in classes]
@@ -298,7 +300,8 @@ class _FitArguments(NamedTuple):
     def select(self, indices: np.ndarray, n: int) -> _FitArguments:
         """Return the arguments for the samples with these indices, of n samples in all.
 
-        An argument for the estimator is indexed if it has length n (one value per sample), and kept whole otherwise.
+        An argument for the estimator (`to_estimator`, by name) is taken for one value per sample, and indexed, if it
+        has length n; otherwise it is kept whole. `groups` and `clusters` are one label per sample, or None.
         """
         to_estimator = {}
         for name, value in self.to_estimator.items():
@@ -404,6 +407,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 f"{name}: no threshold could be certified, so nothing will be accepted. {rule.note or ''}"
             )
             message = f"{message} {rule.advice or ''}".strip()
+            # does the advice say how many calibration samples would be enough?
             advises_count = isinstance(rule.advice, Advice) and rule.advice.samples is not None
             if advises_count and self._calibration_kind() == "share":
                 message = f"{message} Of the samples that `fit` gets, the share cv={self.cv:g} calibrates."
@@ -436,7 +440,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "threshold_")
         # keyword arguments of the rule's `accepts`: confidences, or class scores and the score to compute from them
         confidence_arguments = self._confidence_arguments(X)
-        if isinstance(self.threshold_, GroupThresholds):
+        if isinstance(self.threshold_, GroupThresholds):  # a threshold for each group
             if groups is None:
                 raise InputError(
                     f"{type(self).__name__}: needs `groups`, one per sample, since `fit` got them, got None."
@@ -457,8 +461,9 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "threshold_")
         if label is None:
-            label = self._abstain_label()
+            label = self._abstain_label()  # that of the constructor, "auto" replaced by a label
         if label is not None:
+            # raises unless it is one label, and for a classifier none of its classes
             self._check_label(label)
             prediction, accepted = self.predict_selective(X, groups)
             return replace_rejected(prediction, accepted, label)
@@ -523,8 +528,10 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _select_threshold(self, samples: CalibrationSamples, **options: Any) -> Rule:
         """Choose the threshold on these samples; `options` are passed to `select_threshold`.
 
-        If `risk` is a dict, one threshold keeps several promises. Out-of-fold calibration ("folds") removes every
-        promise: the predictions came from other models than the one deployed.
+        `self.risk` or `self.coverage` is the aim, the other is None; `self.delta` is the probability with which the
+        promise may be broken, `self.method` the method of `select_threshold`. If `risk` is a dict, one threshold keeps
+        several promises. Out-of-fold calibration ("folds") removes every promise: the predictions came from other
+        models than the one deployed.
         """
         promise_options: dict[str, Any] = {}
         if isinstance(self.risk, Mapping):
@@ -576,7 +583,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             sample_labels["groups"] = groups
         if clusters is not None:
             sample_labels["clusters"] = clusters
-        if get_config()["enable_metadata_routing"]:
+        if get_config()["enable_metadata_routing"]:  # a setting of scikit-learn
             # the names among `groups` and `clusters` that the estimator has requested for its `fit`
             consumed = get_routing_for_object(estimator).consumes("fit", sample_labels.keys())
             # scikit-learn itself leaves out the `params` that are None, and refuses those that nobody requested
@@ -585,6 +592,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         arguments = {name: value for name, value in params.items() if value is not None}
         if "sample_weight" in arguments and not has_fit_parameter(estimator, "sample_weight"):
             raise TypeError(f"{type(estimator).__name__}.fit takes no sample_weight.")
+        # unlike a `sample_weight`, labels that the estimator does not take are left out without an error
         accepted_labels = {
             name: value for name, value in sample_labels.items() if has_fit_parameter(estimator, name)
         }
@@ -682,8 +690,10 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     ) -> None:
         """Store the options, which the class describes, as they are (for scikit-learn's `clone`); `fit` checks them.
 
-        `risk` or `coverage`: one of them is the aim of the threshold. `cv` says how to calibrate: by a held-out share,
-        a number of folds, or "prefit".
+        `risk` or `coverage`: one of them is the aim of the threshold, the other stays None. `delta` is the probability
+        with which its promise may be broken, `method` the method of `select_threshold`. `cv` says how to calibrate: by
+        a held-out share, a number of folds, or "prefit". `predict` returns `abstain_label` for rejected samples; `AUTO`
+        is "auto", a label that fits the classes.
         """
         self.estimator = estimator
         self.score = score
@@ -722,9 +732,9 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         sample. `y` holds the true classes, one per sample.
         """
         if y is not None:  # `_fit` refuses None
-            check_classification_targets(y)
+            check_classification_targets(y)  # raises for numbers that are no classes
         self.confidence_ = None  # until it is learned again
-        self._fit(X, y, groups, clusters, params)
+        self._fit(X, y, groups, clusters, params)  # sets `estimator_` and `threshold_`
         self.classes_ = self.estimator_.classes_
         # checked only now, since "auto" depends on the classes, and the label must not be one of them
         if self.abstain_label_ is not None:
@@ -780,11 +790,11 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         samples makes it high: compare models by `aurc_scorer` instead. `X` holds the inputs, one row per sample. `y`
         holds the true classes, one per sample. `sample_weight` is the mass of each sample (None: 1 for all).
         """
-        # `ScoreParameter` keeps the constructor's parameter `score` from hiding this method.
+        # `ScoreParameter` keeps the constructor's parameter `score` from hiding this method, and changes nothing else
         prediction, accepted = self.predict_selective(X, groups)  # of every sample
         is_right = prediction == np.asarray(y)
         weight = np.ones(len(is_right)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        accepted_weight = np.where(accepted, weight, 0.0)
+        accepted_weight = np.where(accepted, weight, 0.0)  # rejected samples do not count
         if not accepted_weight.sum() > 0:
             return 0.0
         return float(np.average(is_right, weights=accepted_weight))
@@ -839,6 +849,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         if kind is None:
             raise InputError(f"{type(self).__name__}: a learned confidence needs at least two classes.")
         n = len(loss)
+        # indices of the samples to learn on, and of those to choose the threshold on
         learn, certify = split_for_calibration(
             n, arguments.clusters, calibration_share=1 - _SHARE_TO_LEARN, random_state=self.random_state
         )
@@ -869,7 +880,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         """
         rule = super()._select_threshold(samples, **options)
         classes = list(self.estimator_.classes_)
-        # `by_class` means that the promises are named by class numbers, which are columns of the class scores
+        # `by_class` means that the promises are named by class numbers, which are columns of the class scores: from
+        # these the rule can then tell by itself which samples each promise is about
         are_column_numbers = classes == list(range(len(classes)))
         if isinstance(rule, (JointThreshold, JointGroupThresholds)) and are_column_numbers:
             return rule.with_promises_by_class(True)
@@ -968,8 +980,11 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     ) -> None:
         """Store the options, which the class describes, as they are (for scikit-learn's `clone`); `fit` checks them.
 
-        `tolerance` is the error above which a prediction counts as wrong. `risk` or `coverage`: one of them is the aim
-        of the threshold. `cv` says how to calibrate: by a held-out share, a number of folds, or "prefit".
+        `uncertainty` says how the error of a prediction is estimated: None by a copy of the estimator, "std" by its own
+        standard deviation, or a regressor. `tolerance` is the error above which a prediction counts as wrong. `risk` or
+        `coverage`: one of them is the aim of the threshold, the other stays None. `delta` is the probability with which
+        its promise may be broken, `method` the method of `select_threshold`. `cv` says how to calibrate: by a held-out
+        share, a number of folds, or "prefit". `predict` returns `abstain_label` for rejected samples.
         """
         self.estimator = estimator
         self.uncertainty = uncertainty
@@ -1005,6 +1020,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
                 "error without a bound carries no guarantee. Or pass `coverage`."
             )
         if isinstance(self.risk, Mapping) or isinstance(self.tolerance, Mapping):
+            # None for an argument that is no dict, so that a dict and a number differ
             risk_names = set(self.risk) if isinstance(self.risk, Mapping) else None
             tolerance_names = set(self.tolerance) if isinstance(self.tolerance, Mapping) else None
             if risk_names != tolerance_names:
@@ -1017,7 +1033,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         if y is not None:  # `_fit` refuses None
             y = np.asarray(y)
             y = y.astype(np.float64) if y.dtype.kind == "O" else y  # numbers that came as Python objects
-        self._fit(X, y, groups, clusters, params)
+        self._fit(X, y, groups, clusters, params)  # sets `estimator_`, `error_model_` and `threshold_`
         return self
 
     def predict(
@@ -1051,7 +1067,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         `arguments` are those of `fit` besides: clusters, and what goes to the estimator's own `fit`. `X` holds the
         inputs, one row per sample. `y` holds the true values, one per sample.
         """
-        super()._train(X, y, arguments)
+        super()._train(X, y, arguments)  # sets `estimator_`
         independent_count = len(y if arguments.clusters is None else np.unique(arguments.clusters))
         fold_count = min(_RESIDUAL_FOLDS, independent_count)
         if isinstance(self.uncertainty, str) or fold_count < 2:
@@ -1141,6 +1157,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         largest_loss = max(float(samples.loss.max()), np.finfo(float).tiny)  # a bound must be positive
         rule = super()._select_threshold(samples, bounded=(0.0, largest_loss), **options)
         # that bound comes from the data, so the limit on the risk that follows from it does not hold
+        # `_map_thresholds` changes the one threshold, or those of all groups and promises
         unbounded: Rule = _map_thresholds(rule, lambda threshold: replace(threshold, risk_upper=None))
         return unbounded
 
@@ -1217,8 +1234,12 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Store the options, which the class describes, as they are (for scikit-learn's `clone`); `fit` checks them.
 
-        `person` is (cost, error) of who answers what no classifier does. `promise` "answered" counts the answers of the
-        classifiers alone, "system" those of the person too. `cv` is the held-out share for calibration, or "prefit".
+        `estimators` are (name, classifier) in the order in which they are asked, `costs` one cost of asking for each;
+        None takes defaults. `risk` is the largest error rate, `delta` the probability with which that promise may be
+        broken. `promise` "answered" counts the answers of the classifiers alone, "system" those of the person too.
+        `person` is (cost, error rate) of who answers what no classifier does. `scores` is the confidence of all
+        classifiers. `cv` is the held-out share for calibration, or "prefit". `predict` returns `abstain_label` for
+        samples that are left to the person.
         """
         self.estimators = estimators
         self.costs = costs
@@ -1247,9 +1268,8 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         clusters = _check_sample_labels("CascadeClassifier", "clusters", clusters, len(y))
         stages = self._stages()
         costs = self._check_costs(stages)
-        calibration = self._train(
-            stages, X, y, clusters
-        )  # indices of the samples that no classifier is trained on
+        # sets `estimators_`, and returns the indices of the samples that none of them is trained on
+        calibration = self._train(stages, X, y, clusters)
         self.classes_ = np.unique(np.concatenate([model.classes_ for model in self.estimators_]))
         abstain_label = resolve_abstain_label(self)  # a label that no class has, if it is "auto"
         if abstain_label is not None:  # None: every sample gets a prediction
@@ -1269,11 +1289,11 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             person=self.person,
             groups=None if groups is None else groups[calibration],
             clusters=None if clusters is None else clusters[calibration],
-            rng=self.random_state or 0,
+            rng=self.random_state or 0,  # the seed; None is the same as 0
             **options,
         )
         self.guarantee_ = self.cascade_.guarantee
-        if not self.cascade_.feasible:
+        if not self.cascade_.feasible:  # `note` says why, `advice` what would be feasible
             message = "CascadeClassifier: every sample is left to the person."
             warnings.warn(
                 f"{message} {self.cascade_.note} {self.cascade_.advice}", AbstainWarning, stacklevel=2

@@ -29,7 +29,7 @@ def predict_with_confidence(estimator: Any, X: ArrayLike, score: Score) -> tuple
     """
     if isinstance(estimator, Pipeline) and hasattr(estimator[-1], "confidence"):
         # a Pipeline does not pass on `confidence`, so its steps are called here
-        X = estimator[:-1].transform(X) if len(estimator) > 1 else X
+        X = estimator[:-1].transform(X) if len(estimator) > 1 else X  # by all steps before the last
         estimator = estimator[-1]
     if hasattr(estimator, "confidence"):
         return estimator.predict_all(X), estimator.confidence(X)
@@ -92,6 +92,7 @@ def metric_scorer(
     >>> metric_scorer("risk_at_coverage", coverage=0.9)
     -risk_at_coverage@0.9 scorer (score='max_softmax')
     """
+    # the `Metric` with these options; "metric_scorer" is the function that errors name
     definition = by_name(metric, "metric_scorer").with_checked_options("metric_scorer", options)
     sign = -1 if definition.lower_is_better else 1
     # `SelectiveScorer._score` calls predictions and confidences itself. scikit-learn requires a response method all the
@@ -252,6 +253,7 @@ class EstimatorDisplay(display.RiskCoverageDisplay):
         >>> curves.lines[0].name, curves.lines[0].coverage[-1]
         ('LogisticRegression', 1.0)
         """
+        # of every sample; a selective classifier does not abstain here
         prediction, confidence = predict_with_confidence(estimator, X, score)
         is_wrong = prediction != np.asarray(y)
         curve_name = name or type(estimator).__name__

@@ -55,7 +55,7 @@ class SamplePlan(_tables.Notebook):
         0, since no plan is made without losses. `self.deviation` / sqrt(n) is the standard error of the metric.
         """
         note = ""
-        if self.expected_loss < _ENOUGH_ERRORS:
+        if self.expected_loss < _ENOUGH_ERRORS:  # with fewer errors, intervals cover less than they promise
             n_for_enough_errors = int(np.ceil(self.n * _ENOUGH_ERRORS / self.expected_loss))
             note = (
                 f"\n  Only {self.expected_loss:.3g} errors are expected at this n: intervals are unreliable below "
@@ -197,5 +197,6 @@ def samples_to_tell_apart(
     check_fraction("samples_to_tell_apart", "power", power, open_high=True)
     if difference == 0:
         raise InfeasibleError("samples_to_tell_apart: no number of samples tells equal values apart.")
+    # two-sided test: the difference must be this many standard errors, which shrink with the root of n
     sum_of_quantiles = _normal_quantile(0.5 + level / 2) + _normal_quantile(power)
     return int(np.ceil(n * (sum_of_quantiles * standard_error / abs(difference)) ** 2))

@@ -73,6 +73,7 @@ def as_profile(name: str, curve: Any) -> Profile:
     if isinstance(curve, Population):
         return Profile(curve.error_rate_at, source=f"{curve!r}")
     if isinstance(curve, (int, float)):
+        # `Population` raises for a number outside [0, 1]
         return as_profile(name, Population(terms=((float(curve), 0.0),)))  # c (1 - beta)^0
     if hasattr(curve, "generalised_risk") and hasattr(curve, "coverage"):
         coverage = np.asarray(curve.coverage)
@@ -114,10 +115,11 @@ def _profile_from_steps(coverage: np.ndarray, generalised_risk: np.ndarray, pilo
 
     q is the share of the population that is more confident. Coverages ascend and are above 0.
 
-    The steps end at coverages chosen evenly in coverage and, near 0, evenly in its logarithm. The height of a step is
-    the mean loss of the samples between its ends. `generalised_risk` is the loss of accepted samples per sample, at
-    each coverage. A curve may end below coverage 1, since samples can be marked as abstained; its largest coverage is
-    then taken for 1. `pilot` is the table of the pilot sample if the curve comes from one, else None.
+    The steps end at coverages chosen evenly in coverage and, near 0, evenly in its logarithm, at most `_MOST_STEPS`.
+    The height of a step is the mean loss of the samples between its ends. `generalised_risk` is the loss of accepted
+    samples per sample, at each coverage. A curve may end below coverage 1, since samples can be marked as abstained;
+    its largest coverage is then taken for 1. `pilot` is the table of the pilot sample if the curve comes from one, else
+    None.
     """
     target_coverages = np.concatenate(
         [np.linspace(0, 1, _MOST_STEPS // 2), np.geomspace(coverage[0], 1, _MOST_STEPS // 2)]
@@ -130,7 +132,7 @@ def _profile_from_steps(coverage: np.ndarray, generalised_risk: np.ndarray, pilo
     heights = np.diff(loss_up_to_edge) / np.diff(edges)
 
     def expected_loss(q: np.ndarray) -> np.ndarray:
-        """Height of the step at each q; a step includes its upper end."""
+        """Height of the step at each q in [0, 1]; a step includes its upper end."""
         step = np.clip(np.searchsorted(edges, q, side="left") - 1, 0, len(heights) - 1)
         return np.asarray(heights[step])
 
@@ -179,7 +181,7 @@ def make_panels(n: float, jumps: tuple[float, ...] = ()) -> Panels:
     in (0, 1), is an end of a panel. Nodes `q` and their `weight` have shape (panels, nodes per panel), `half_width`
     (panels, 1); `low` is the lower end of the first panel.
     """
-    halvings = int(np.ceil(np.log2(max(n, 2)))) + 52
+    halvings = int(np.ceil(np.log2(max(n, 2)))) + 52  # 52: the bits of a float64 number
     edges = np.union1d(2.0 ** -np.arange(halvings, -1, -1.0), np.asarray(jumps, dtype=np.float64))
     edges = edges[edges >= 2.0**-halvings]  # a jump may lie below the first panel
     node, node_weight = np.polynomial.legendre.leggauss(_NODES_PER_PANEL)  # on (-1, 1)
@@ -296,7 +298,8 @@ def _sum_powers(terms: Sequence[tuple[float, float]], x: np.ndarray) -> np.ndarr
 def power(coefficient: float, exponent: float) -> Population:
     """Make the population whose chance of an error is `coefficient * (1-beta)^exponent`.
 
-    beta is the share of the population that is less confident, from 0 (least confident) to 1.
+    beta is the share of the population that is less confident, from 0 (least confident) to 1; the confidence is beta
+    itself, so there are no ties. InputError for numbers outside the ranges below.
 
     Parameters
     ----------
@@ -350,6 +353,9 @@ class SeleCounterexample(_tables.Notebook):
 
 def sele_counterexample(n: int = 5) -> SeleCounterexample:
     """Make n samples of which only the most confident is wrong: its weight in AURC is H_n, in 2 SELE it is 2.
+
+    H_n is 1 + 1/2 + ... + 1/n, above 2 from n = 4 on. So twice SELE, whose weight of rank r is 2 r / n, is below the
+    empirical AURC of these samples, and no upper bound of it.
 
     Parameters
     ----------
@@ -422,6 +428,7 @@ def estimator_bias(n: int, curve: Any, /, *, estimator: Estimator = "harmonic") 
     size = float(check_size("estimator_bias", n))
     profile = as_profile("estimator_bias", curve)  # the expected loss as a function of 1 - beta
     panels = make_panels(size, profile.jumps)  # the nodes of the quadrature
+    # integrates the bias of the weight at each node, times the expected loss there
     return _integrate_bias(profile, panels, size, estimator)
 
 
@@ -486,6 +493,7 @@ class ExpectedBias(_tables.Notebook):
     def __repr__(self) -> str:
         """List the bias of each estimator, in units of AURC and as a share of it, and the advice."""
         aurc_or_one = self.aurc or 1.0  # without losses, AURC and all biases are 0
+        # `self.bias` maps the name of an estimator to its bias, `self.source` says what was assumed of the population
         lines = [
             f"Bias of the AURC estimators at n = {self.n} ({self.source})",
             f"  AURC {self.aurc:.5g}, risk {self.risk:.4g}, "
@@ -540,6 +548,7 @@ def expected_bias(n: int, curve: Any, /) -> ExpectedBias:
     # Without the pilot sample that a profile may summarise, AURC and risk are integrals over the profile, as the biases
     # are. With it they would be those of the pilot, with its ties.
     aurc, risk = value_and_risk(replace(profile, pilot=None), "aurc")
+    # with the pilot again: its spread is that of its own losses and ties
     deviation = asymptotic_deviation(profile, "aurc") / np.sqrt(size)
     return ExpectedBias(
         n=int(size),

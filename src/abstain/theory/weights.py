@@ -37,9 +37,8 @@ def power_tail(beta: np.ndarray, q: np.ndarray, n: np.ndarray) -> np.ndarray:
     beta, q, n = np.broadcast_arrays(
         np.asarray(beta, np.float64), np.asarray(q, np.float64), np.asarray(n, np.float64)
     )
-    start = np.maximum(
-        n, float(_SERIES_FROM)
-    )  # the terms from here on (32 or n) are summed by one of two formulas
+    # the terms from here on (from 32, or from a larger n) are summed by one of two formulas
+    start = np.maximum(n, float(_SERIES_FROM))
     is_small = beta <= 0.5
     # each formula gets a harmless argument where the other one is used
     tail_if_small = _tail_by_terms(np.where(is_small, beta, 0.0), start)
@@ -80,7 +79,7 @@ def mean_log_gap(probability: np.ndarray, trials: np.ndarray) -> np.ndarray:
     With q the probability and m the trials of K, Binet's integral for ln z - psi(z) is averaged under the integral sign
     by the generating function: :math:`\int_0^\infty h(t)\, e^{-t} (1 - q(1-e^{-t}))^m dt` with
     :math:`h(t) = 1/(1-e^{-t}) - 1/t`. The integrand is positive and smooth, and the double-exponential rule is accurate
-    to about 1e-14. Arguments broadcast.
+    to about 1e-14. Arguments broadcast; psi is the digamma function.
     """
     probability, trials = np.broadcast_arrays(
         np.asarray(probability, np.float64), np.asarray(trials, np.float64)
@@ -121,7 +120,8 @@ def _binet_kernel(t: np.ndarray) -> np.ndarray:
 def inverse_square_difference(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     r"""Compute :math:`\sum_{k=low+1}^{high} 1/k^2 = \psi'(low+1) - \psi'(high+1)` without cancellation.
 
-    `low` and `high` are whole numbers, 0 <= low <= high; they broadcast.
+    `low` and `high` are whole numbers, 0 <= low <= high; they broadcast. psi' is the trigamma function, B_2k a
+    Bernoulli number.
 
     Terms up to k = 32 are added one by one. For larger ones, with a and b the ends of the sum, u = 1/a and v = 1/b,
     the series :math:`\psi'(z+1) = 1/z - 1/(2z^2) + \sum_k B_{2k} / z^{2k+1}` is subtracted term by term: each
@@ -282,7 +282,7 @@ def expected_weight(beta: Array, n: Array, /, *, estimator: Estimator = "harmoni
     percentile = _check_beta("expected_weight", beta)
     size = check_size("expected_weight", n)  # an array of floats, like `percentile`
     # mean = bias + population weight -ln(1 - beta), which is infinite at beta = 1: 0 stands in there
-    below_one = np.where(percentile < 1, percentile, 0.0)
+    below_one = np.where(percentile < 1, percentile, 0.0)  # what it leads to is not used
     mean_below_one = compute_weight_bias(below_one, 1 - below_one, size, estimator) - np.log1p(-below_one)
     # at beta = 1 the sample is always the most confident, which has the rank n
     top_weight = weight_of_rank(size, size, estimator)
@@ -329,7 +329,7 @@ def weight_mse(rank: Array, n: Array, /, *, estimator: Estimator = "harmonic") -
     rank = np.asarray(rank, dtype=np.float64)
     if not np.all((rank >= 1) & (rank <= n) & (np.floor(rank) == rank)):
         raise InputError("weight_mse: `rank` must be a whole number from 1 (least confident) to n.")
-    variance = inverse_square_difference(n - rank, n)  # psi'(n+1-r) - psi'(n+1)
+    variance = inverse_square_difference(n - rank, n)  # psi'(n+1-r) - psi'(n+1), psi' the trigamma function
     if estimator == "harmonic":  # unbiased
         return to_number_or_array(variance)
     return to_number_or_array(variance + _squared_bias(rank, n, estimator))
@@ -490,11 +490,13 @@ def monte_carlo_weights(n: int, /, *, draws: int, rng: int | np.random.Generator
     draws_per_chunk = max(1, _UNIFORMS_PER_CHUNK // n)  # bounds the memory
     for first_draw in range(0, draws, draws_per_chunk):
         chunk_size = min(draws_per_chunk, draws - first_draw)
+        # each line is one draw of n percentiles, the least confident first
         sorted_beta = np.sort(generator.random((chunk_size, n)), axis=-1)
         weight = -np.log1p(-sorted_beta)
         sum_of_weights += weight.sum(axis=0)
         sum_of_squares += (weight * weight).sum(axis=0)
     mean = sum_of_weights / draws
-    # over draws, not draws - 1: the correction is made below; rounding must not make it negative
+    # over draws, not draws - 1: the correction is made below (of a single draw the standard error is 0, for want of a
+    # better one); rounding must not make it negative
     variance = np.maximum(sum_of_squares / draws - mean * mean, 0.0)
     return MonteCarloWeights(mean=mean, standard_error=np.sqrt(variance / max(draws - 1, 1)), draws=draws)
