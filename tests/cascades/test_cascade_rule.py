@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from abstain.cascades import Cascade, cascade
-from abstain.errors import DataError, InfeasibleError, InputError
+from abstain.errors import DataError, InfeasibleError, InputError, ShapeError
 
 
 def sample(n=4000, seed=0, small=0.5, large=0.2):
@@ -154,6 +154,12 @@ def test_stored_references_are_checked(damage):
         del reference["value"][-1]
     with pytest.raises(DataError, match="`references` must fall"):
         Cascade.from_json(json.dumps(stored))
+
+
+def test_check_refuses_another_number_of_losses_of_the_person():
+    rule = cascade({"only": ([0] * 300, range(300), 1.0)}, risk=0.2, person=(9.0, 0.0))
+    with pytest.raises(ShapeError, match=r"`person` needs one loss per sample, got shapes \(2,\) and \(5,\)"):
+        rule.check({"only": ([0] * 5, range(5))}, person=[0.0, 1.0])
 
 
 def test_check_with_the_person_and_with_clusters():

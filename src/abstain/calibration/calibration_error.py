@@ -179,6 +179,7 @@ def _limits(bins: ProbabilityBins, plain: float, level: float) -> Limits:
     tau = bins.mean_square_variance / (4 * plain)
     freedom = mean_without_gaps / tau
     tail = (1 - level) / 2
+    # `_noncentrality(value, freedom, p)`: theta / tau at which the estimate is at most `value` * tau with probability p
     low = tau * _noncentrality(plain / tau, freedom, 1 - tail)
     high = tau * _noncentrality(plain / tau, freedom, tail)
     return low, high
@@ -192,9 +193,10 @@ def _limits_without_spread(bins: ProbabilityBins, plain: float, level: float) ->
     answers that were not drawn: with probability `level` these are at most a share s of all, by the number of
     independent units (answers, or clusters) in all bins. They may move the gap of a bin by s, if they are spread evenly
     over the bins and lie at the other end of the scale: the share s of wrong answers where all are right, or of right
-    ones where all are wrong. So the upper limit is at least s^2.
+    ones where all are wrong. So the upper limit is at least s^2. The lower limit is 0. `level` is the two-sided
+    confidence level, such as 0.95.
     """
-    largest_unseen = float(largest_unseen_share(float(bins.unit_total), level))
+    largest_unseen = float(largest_unseen_share(float(bins.unit_total), level))  # the share s
     normal_quantile = float(student_quantile(math.inf, level))  # two-sided
     margin = normal_quantile * math.sqrt(bins.mean_square_variance)
     return 0.0, max(min(plain + margin, 1.0), largest_unseen**2)
@@ -204,7 +206,9 @@ def _noncentrality(value: float, freedom: float, probability: float) -> float:
     """The noncentrality at which a chi-squared variable is at most `value` with this probability.
 
     The variable has `freedom` degrees of freedom, not necessarily a whole number. 0 where it exceeds `value` too often
-    even without noncentrality, which only makes it larger.
+    even without noncentrality, which only makes it larger. `value` is positive, and the probability lies strictly
+    between 0 and 1. From `_NORMAL_LAW_FROM` (1,000) on the normal law is exact to three digits, and `chndtr` loses
+    accuracy far beyond it.
     """
     from scipy.optimize import brentq
     from scipy.special import chndtr, ndtri

@@ -168,11 +168,12 @@ def _merge_single_units(bin_of_answer: np.ndarray, cluster_of_answer: np.ndarray
     """The bin of each answer after bins of a single independent unit were merged, numbered 0, 1, ... again.
 
     Such a bin is merged with the next one, the last with the one before; a single bin stays. A unit is a cluster, or an
-    answer where there are no clusters (None). Bins are numbered 0, 1, ..., least confident first.
+    answer where there are no clusters (None). Bins are numbered 0, 1, ..., least confident first. A bin
+    of one unit says nothing about the spread of its gap. The given arrays stay as they are.
     """
     while True:
         # counted anew each time, since both bins may hold the same cluster
-        unit_count = _count_units(bin_of_answer, cluster_of_answer)
+        unit_count = _count_units(bin_of_answer, cluster_of_answer)  # one entry per bin
         has_single_unit = unit_count < 2
         if not has_single_unit.any() or len(unit_count) == 1:
             return bin_of_answer

@@ -73,9 +73,11 @@ class ReliabilityCurve(Stored, _tables.Notebook):
         """Draw accuracy against confidence with the band and the diagonal, and return the axes.
 
         Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen). `name` is
-        shown in the legend.
+        shown in the legend. `confidence` and `accuracy` are means by bin of answers, `low` and `high` the limits of the
+        accuracy; all are vectors of one length.
         """
-        axes: Any = make_axes(ax, size=size, width=4.4)  # about square; for a new figure on the screen alone
+        # 4.4 inches: about square; for a new figure on the screen alone
+        axes: Any = make_axes(ax, size=size, width=4.4)
         # matplotlib keeps one container per `errorbar`: those of curves drawn on these axes before
         style = line_style(len(axes.containers))
         axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=":")

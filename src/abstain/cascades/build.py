@@ -321,11 +321,13 @@ def _summarize_confidences(
 
     `thresholds` holds one per stage, infinity for a stage that is never asked; `answering` is the index of the stage
     that answers each sample, the number of stages for the person. A stage that has no answer to any of them is left
-    out. A summary holds some of the confidences, and how many samples lie at or above each.
+    out. A summary holds some of the confidences, and how many samples lie at or above each. `data.names` and
+    `data.confidences` have one entry per stage, in the order in which stages are asked; the result is by name.
     """
     references = {}
     for stage, (name, threshold) in enumerate(zip(data.names, thresholds)):
-        confidence_of_reached = data.confidences[stage][answering >= stage]  # minus infinity: no answer
+        # a sample reaches a stage if no stage before it answers; minus infinity: the stage has no answer
+        confidence_of_reached = data.confidences[stage][answering >= stage]
         has_answers = bool((confidence_of_reached > -math.inf).any())
         is_in_use = threshold < math.inf
         if is_in_use and has_answers:
@@ -341,7 +343,8 @@ def _locate_cuts(
     `thresholds` holds one per stage, infinity for a stage that is never asked; `stages` are the stages by name, in the
     order of `data.names`, with the confidences in the unit and precision that the user gave. Samples without an answer
     have a confidence of minus infinity in `data` and are never accepted. `data.calibrations` holds for each stage the
-    samples that it has an answer for, most confident first; those up to the threshold are accepted.
+    samples that it has an answer for, most confident first; those up to the threshold are accepted. `cut_between` takes
+    how many of these are accepted, and returns the cut between the last of them and the next one.
     """
     cuts = {}
     for name, threshold, calibration, confidence in zip(
@@ -366,12 +369,13 @@ def _advise(promise: CascadePromise, delta: float, max_cuts: int, seed: int) -> 
     data = promise.data
 
     def certify(risk: float) -> list[tuple[float, ...]]:
-        """The policies that can be certified at this risk, on the scale [0, 1] of the losses."""
+        """The policies (thresholds by stage) that can be certified at this risk, on the scale [0, 1] of the losses."""
         return search.certify([promise._replace(risk=risk)], delta, max_cuts, seed)
 
     feasible_risk = None
     coverage = None
-    if certify(LARGEST_RISK):  # otherwise no risk below the bound of the losses can be certified
+    # LARGEST_RISK is 0.999; otherwise no risk below the bound of the losses can be certified
+    if certify(LARGEST_RISK):
         # a risk that can be certified, at most a tenth above one that cannot
         least_risk = bisect(
             lambda risk: bool(certify(risk)), low=promise.risk, high=LARGEST_RISK, relative=0.1
@@ -379,7 +383,8 @@ def _advise(promise: CascadePromise, delta: float, max_cuts: int, seed: int) -> 
         # several policies may be certified: that of a single stage, or a cascade
         coverage = max(measure_policy(data, policy, level=None).coverage for policy in certify(least_risk))
         feasible_risk = data.to_user_scale(least_risk)
-    # thresholds to try at each stage; fewer than in the search, as only a number of samples depends on them
+    # thresholds to try at each stage; fewer than in the search (ADVICE_CUTS, 10), as only a number of samples depends
+    # on them (`limit_cuts` lowers a number of thresholds so that the grid has not too many policies)
     cuts = search.choose_cuts(data, search.limit_cuts(data.stage_count, ADVICE_CUTS))
     # by how many standard errors the risk of the safest policy lies below the promised one
     best_z_score = search.expected_z_scores(data, cuts, promise.risk, data.sample_count).max()

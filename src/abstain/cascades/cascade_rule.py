@@ -160,12 +160,18 @@ class Cascade(Promised):
 
     @property
     def rule(self) -> str:
-        """What to do with a new sample, in one line."""
-        thresholds = self.thresholds or {}  # None without a cascade: then no stage is in use
+        """What to do with a new sample, in one line.
+
+        A stage answers if its confidence reaches its threshold; otherwise the next one is asked, and the person at the
+        end. `stages_in_use` are the stages that are ever asked, in their order; none without a cascade. Promises
+        that share a cascade are compared by this text.
+        """
+        # by stage; None without a cascade: then no stage is in use
+        thresholds = self.thresholds or {}
         conditions = []
         for name in self.stages_in_use:
             threshold = thresholds[name]
-            answers_all_it_can = threshold == -math.inf
+            answers_all_it_can = threshold == -math.inf  # it passes on only what it has no answer for
             conditions.append(name if answers_all_it_can else f"{name} if its confidence >= {threshold!r}")
         if not conditions:
             return f"leave everything to the {PERSON}"
@@ -197,7 +203,8 @@ class Cascade(Promised):
         its calibration file and the command that was run, as far as they were stated; `scores` by stage the name of its
         confidence score, where it has one. `shares` holds by stage, and then for the person, the share of the samples
         that it answers. `clusters` is the number of calibration clusters, `largest` the samples of the largest; both
-        None without clusters.
+        None without clusters. `person` is (cost, mean loss), `promise` "answered" or "system", and `feasible` says
+        whether a cascade was certified. The result holds lists of Markdown lines; the caller puts them together.
         """
         rule = [f"- Who answers: {self.rule}."]
         if self.feasible:
@@ -209,6 +216,7 @@ class Cascade(Promised):
         promise = [guarantee or "None: this rule promises nothing."]
         if self.note:
             promise.append(f"- Note: {self.note}")
+        # Markdown list items on what the promise assumes; `list_void_conditions` gives those on what ends it
         assumptions = list_assumptions(self.clusters, models="models")
         if self.clusters is not None:
             samples_in_largest_cluster = self.largest
@@ -226,11 +234,14 @@ class Cascade(Promised):
             data=self._data_lines(asked_for),
             assumptions=assumptions,
             voids=list_void_conditions(
-                self.clusters, ", ".join(self.scores.values()) or "the confidences here", "models"
+                self.clusters,
+                ", ".join(dict.fromkeys(self.scores.values())) or "the confidences here",
+                "models",
             ),
             decide=later_command(self.names, self.origins, action=apply_options, has_truth=False),
             check=later_command(self.names, self.origins, action=check_options, has_truth=True),
             delta=self.delta,
+            # advice is listed by group; here all samples are one group
             would_help=[] if self.feasible else list_advice({NO_GROUP: self}),
         )
 
@@ -241,7 +252,8 @@ class Cascade(Promised):
         without one is described by its score alone: the name in `scores`, or that of the learned confidence which its
         cut was made for. `asked_for` says which risks were asked for, `delta` is the probability with which the promise
         may fail. `clusters` is the number of calibration clusters, None without clusters. Facts that are None or empty
-        are left out.
+        are left out (by `list_facts`). `bounded` is (least, largest loss), `person` (cost, mean loss); costs are in
+        `unit`.
         """
         lines = []
         for name in self.names:
@@ -291,7 +303,9 @@ class Cascade(Promised):
         that know their score. With the first stages only, the samples that these pass on go to the next stage that is
         asked, so that the expensive stages need to see only what reaches them. Confidences of a score that saturates
         need `units`: "plain" or "key", as for `Threshold.accepts`. `abstained` marks samples without an answer.
-        `scores` holds, by stage, the learned confidence of stages that were calibrated with one.
+        `scores` holds, by stage, the learned confidence of stages that were calibrated with one. The result has one
+        name per sample: that of a stage, or "person". InputError unless the stages given are the first ones, ShapeError
+        for different lengths.
 
         >>> import abstain
         >>> rule = abstain.cascade(
@@ -305,6 +319,7 @@ class Cascade(Promised):
         read = self._read_stages(columns, abstained, scores, units)
         # index of the stage that answers each sample; the number of stages in `read` where none of them answers
         answering = self._find_answering_stage(read)
+        # samples that no given stage answers go to the next stage in use, or to the person (PERSON, "person")
         later_stages = [name for name in self.stages_in_use if name not in read]
         next_to_ask = later_stages[0] if later_stages else PERSON
         return np.asarray([*read, next_to_ask])[answering]
@@ -389,7 +404,7 @@ class Cascade(Promised):
         """
         p_values = []
         for stage, name in enumerate(self.names):
-            reached = rows[later.answering[rows] >= stage]
+            reached = rows[later.answering[rows] >= stage]  # no stage before this one answers them
             reference = self.references.get(name)
             if reference is None or not len(reached):
                 continue
@@ -397,8 +412,8 @@ class Cascade(Promised):
             with_answer = later.confidences[name].take(reached[~np.isnan(values[reached])])
             # how many lie at or above each calibration confidence, at least and at most: rounding may hide the order
             surely, possibly = self.cuts[name].count_at_least("Cascade.check", with_answer, reference.value)
-            # as many samples as the largest cluster had may be copies of one, of those that reached this stage at most
-            # all: `reference.n`
+            # As many samples as the largest cluster had may be copies of one, of those that reached this stage at most
+            # all: `reference.n`. Without clusters, each sample counts by itself (1).
             largest_cluster = min(self.largest or 1.0, reference.n)
             p_values.append(
                 reference.p_value(surely, possibly, m=len(reached), largest_cluster=largest_cluster)
@@ -416,7 +431,7 @@ class Cascade(Promised):
         the stage that answers each sample, the number of stages for the person. Losses are not checked.
 
         Raises InputError if a stage is missing or unknown or is not (loss, confidence), ShapeError if the confidences
-        of the stages differ in length.
+        of the stages differ in length. The person is no stage: its index is the number of stages.
         """
         if not isinstance(stages, Mapping) or set(stages) != set(self.names):
             names = ", ".join(map(str, stages)) or "none"
@@ -454,12 +469,17 @@ class Cascade(Promised):
 
         `answering` is the index of the stage that answers each sample, the number of stages for the person.
         `stage_losses` holds by stage one loss per sample, whether it answers or not. `person` is the person's loss, a
-        number or one per sample; None: the mean stated in calibration. Raises ShapeError for another length.
+        number or one per sample; None: the mean stated in calibration. Raises ShapeError for another number of losses,
+        of a stage or of the person. Losses of answers that are not given are not read, and may be NaN.
         """
         _, stated_loss = self.person
         person_loss = stated_loss if person is None else to_host(person)
         # the person's at first; then, for each stage, that of the samples which it answers
-        loss_of_answer = np.broadcast_to(np.asarray(person_loss, dtype=np.float64), answering.shape)
+        try:
+            loss_of_answer = np.broadcast_to(np.asarray(person_loss, dtype=np.float64), answering.shape)
+        except ValueError as error:
+            shapes = f"got shapes {np.shape(person_loss)} and {answering.shape}"
+            raise ShapeError(f"Cascade.check: `person` needs one loss per sample, {shapes}.") from error
         for stage, name in enumerate(self.names):
             loss = np.asarray(to_host(stage_losses[name]), dtype=np.float64)
             if loss.shape != answering.shape:
@@ -480,7 +500,8 @@ class Cascade(Promised):
         samples. The cut states float64 and no ties, so that these whole numbers are compared exactly; `rejected` is not
         read then. In the reference, each of these confidences stands with the number of calibration samples at or above
         it; confidences must fall, and counts may repeat, as after a stage that answers nothing. Without thresholds
-        nothing is certified: the value is None, and a check refuses such a rule.
+        nothing is certified: the value is None, and a check refuses such a rule. `shares` holds by stage, and then for
+        the person, the share of the `n` calibration samples that it answers; `promise` is "answered" or "system".
         """
         # of calibration samples, in the order in which the answerers are asked; n times a share is a whole number
         answered_so_far = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
@@ -538,6 +559,7 @@ class Cascade(Promised):
         saturates if it rounds to its largest value, such as 1, for many samples.
         """
         check_choice("Cascade", "stage", name, self.names)  # raises for an unknown stage
+        # `_read_stage` raises unless exactly one of the three arrays is given
         columns = {"confidence": confidence, "logits": logits, "probs": probs, "units": units, "score": score}
         confidences = self._read_stage(name, columns, abstained)  # NaN where the stage gives no answer
         return self._accepted_by(name, confidences)
@@ -560,7 +582,7 @@ class Cascade(Promised):
         title = f"Cascade: stage {name!r}"
         confidences = self.cuts[name].read(title, **columns)  # raises if they cannot be those of this stage
         # a confidence of minus infinity is no answer
-        values = np.where(np.isneginf(confidences.values), np.nan, confidences.values)
+        values = np.where(np.isneginf(confidences.values), np.nan, confidences.values)  # a copy
         if abstained is not None:
             if np.shape(to_host(abstained)) != values.shape:
                 shapes = f"got shapes {np.shape(to_host(abstained))} and {values.shape}"
@@ -606,7 +628,7 @@ class Cascade(Promised):
             raise InputError(
                 f"Cascade: `abstained` must be a dict by stage ({', '.join(self.names)}), got {names}."
             )
-        kinds = dict(kind_of_stage)
+        kinds = dict(kind_of_stage)  # by stage: "confidence", "logits" or "probs"
         read = {}
         for name in stages_given:
             kind = kinds[name]
@@ -632,7 +654,8 @@ class Cascade(Promised):
         answers only has their number in `counted_answers`, all others None. `group_count` is the number of groups in
         which the promise holds, None without groups. `clusters` is the number of calibration clusters, `largest` the
         samples of the largest; both None without clusters. Later rules look up every stage by name, so they are left
-        out if a stage is missing.
+        out if a stage is missing. The caller raises DataError with the message of the first rule that is not kept.
+        `feasible` says whether a cascade was certified.
         """
         least_loss, largest_loss = self.bounded  # the bounds of the losses
         feasible = self.feasible
@@ -690,7 +713,8 @@ class Cascade(Promised):
 
         `alternatives` is None unless a single stage was chosen where there are several. `grid` is the number of
         thresholds tried at each stage, None if as many were tried as asked for. `person` is (cost, loss), as stated.
-        All costs are per sample; `cost` is that of this cascade, with the person's part in it.
+        All costs are per sample; `cost` is that of this cascade, with the person's part in it. Changing a word makes
+        stored cascades unreadable. A policy is one threshold per stage.
         """
         sentences = []
         if not self.feasible:
@@ -698,6 +722,7 @@ class Cascade(Promised):
         elif self.alternatives is not None:  # a single stage was chosen: why no cascade of several?
             # the least cost of any policy, and of one that asks a single stage, by these data
             best_cost, single_stage_cost = self.alternatives
+            # `WORTHWHILE_COST_SHARE`: a cascade is worth its trouble if it costs at most this share of a single stage
             if best_cost <= WORTHWHILE_COST_SHARE * single_stage_cost:
                 why = "no cascade was certified that costs less"  # one would, but needs more samples for its test
             else:

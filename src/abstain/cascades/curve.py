@@ -113,7 +113,8 @@ class CostRiskCurve(Notebook):
 
         `target` are the risks asked for, rising; the costs are those of the policy that was chosen for each, and in
         `alone`, by stage, those of the best policy that asks this stage only. Draws on `ax`, or on a new figure of this
-        `size` ("column", "page" or inches; None for the screen), and returns the axes.
+        `size` ("column", "page" or inches; None for the screen), and returns the axes. Costs are per sample, in `unit`;
+        `cost_low` and `cost_high` are the limits of the band, one entry per risk as `cost` has.
         """
         drawn: Any = make_axes(ax, size=size)
         cascade_colour = line_style(0).color
@@ -140,7 +141,8 @@ class CostRiskCurve(Notebook):
         """Return an HTML section with the picture and a table of seven risks.
 
         It can be added to a report by `more=` of `abstain.report.save_page`. Costs are per sample; `target` are the
-        risks asked for, and `alone` holds by stage the cost of the best policy that asks this stage only.
+        risks asked for, and `alone` holds by stage the cost of the best policy that asks this stage only. All have one
+        entry per risk. The picture is an SVG inside the page.
         """
         drawn: Any = self.plot()
         svg_file = io.StringIO()
@@ -306,7 +308,7 @@ def find_cheapest(
     candidates : ndarray of int
         Flat indices of the policies to choose from.
     target : ndarray
-        Risks asked for.
+        Risks asked for, in any order, on the scale of `risk`.
     """
     cheapest_first = candidates[np.argsort(cost[candidates], kind="stable")]
     # The cheapest policy that keeps a target is the first in this order with a risk of at most that, which is where the

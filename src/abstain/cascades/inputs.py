@@ -75,9 +75,11 @@ def read_stages(
     InputError
         If there are no or too many stages, one of them is incomplete or named "person", or `scores` names another one.
     """
+    # more stages would make a grid of too many policies
     if not isinstance(stages, Mapping) or not 0 < len(stages) <= MAX_STAGES:
         rule = f"`stages` must be a dict of 1 to {MAX_STAGES} stages, (loss, confidence, cost) by name"
         raise InputError(f"{function}: {rule}.")
+    # the person, who answers what no stage does, is called "person" in results
     if PERSON in stages or not all(isinstance(name, str) for name in stages):
         raise InputError(f"{function}: stages must be named by words other than {PERSON!r}.")
     score_names = dict(scores or {})
@@ -88,7 +90,7 @@ def read_stages(
     for name, entry in stages.items():
         title = f"{function}: stage {name!r}"
         score = score_names.get(name)
-        if isinstance(entry, Mapping):
+        if isinstance(entry, Mapping):  # class scores; anything else must be (loss, confidence, cost)
             result[name] = _read_class_scores(title, entry, labels, score)
         else:
             result[name] = _read_confidences(title, entry, score, units)
@@ -104,17 +106,19 @@ def _read_confidences(title: str, entry: Any, score: ScoreName | None, units: Un
 
     Instead of the name of a score, `score` may be the learned confidence that computed the confidences; rows that it
     was fitted on are refused. The result then has no name of a score, and `confidences.learned_fingerprint` names the
-    learned confidence. `loss_confidence_cost` of the result is as the user gave it, not checked yet.
+    learned confidence. `loss_confidence_cost` of the result is as the user gave it, not checked yet: losses and costs
+    are checked when the data of a promise are collected.
     """
     # raises unless the entry is a tuple or list of three
     loss, confidence, cost = _unpack(title, "(loss, confidence, cost)", entry, 3)
-    if is_learned(score):
+    if is_learned(score):  # not a name
         confidences = read_confidences(title, score, confidence=confidence)
-        score.refuse_fitted_rows(title, confidences.values)
+        score.refuse_fitted_rows(title, confidences.values)  # raises if they are among these
         return Stage(confidences=confidences, score=None, loss_confidence_cost=(loss, confidence, cost))
     assert score is None or isinstance(score, str)
     if score is not None:
-        check_choice(title, "scores", score, STORABLE_SCORES)  # raises for a name that is not among these
+        # raises for a name that is none of a score that a stored rule can name
+        check_choice(title, "scores", score, STORABLE_SCORES)
     confidences = read_confidences(title, score, confidence=confidence, units=units if score else None)
     return Stage(confidences=confidences, score=score, loss_confidence_cost=(loss, confidence, cost))
 
@@ -127,7 +131,8 @@ def _read_class_scores(title: str, entry: Mapping[str, Any], labels: Array, scor
     InputError for a missing or unknown entry.
 
     The result is as if the user had given the confidences that the score computes: rank keys, which order samples as
-    the score does, with the loss and the "cost" as they were given. `predictions` are the classes of largest score.
+    the score does, with the loss and the "cost" as they were given. `predictions` are the classes of largest score, one
+    class number from 0 per sample. `labels` is None if the user gave none.
     """
     unknown_keys = set(entry) - {"logits", "probs", "cost", "score", "loss"}
     if unknown_keys or "cost" not in entry:
@@ -313,6 +318,7 @@ def collect_promises(
     for stage_name, stage in stages.items():
         title = f"{function}: stage {stage_name!r}"
         stage_loss, _, _ = stage.loss_confidence_cost  # (loss, confidence, cost)
+        # by promise: the loss of each sample; one array serves all promises
         losses_of_stage[stage_name] = losses_by_promise(title, stage_loss, list(names))
     person_cost, person_error = _unpack(f"{function}: `person`", "(cost, error)", person, 2)
     person_errors = losses_by_promise(f"{function}: `person`", person_error, list(names))
@@ -324,6 +330,7 @@ def collect_promises(
             entries[stage_name] = (losses_of_stage[stage_name][name], confidence, cost)
         bounds = bounded.get(name, (0, 1)) if isinstance(bounded, Mapping) else bounded
         stated_person: Any = (person_cost, person_errors[name])
+        # raises for lengths, for costs and for losses outside of the bounds; scales losses to [0, 1]
         data[name] = collect_data(
             function, entries, stated_person, promise, bounds, counted=masks[name], **columns
         )
@@ -342,8 +349,8 @@ def masks_by_promise(
 
     `names` are those of all promises. `among` (None: no masks) holds, by promise, a mask of the samples that it is
     about, or a mask by stage of the answers that it is about. Such a dict by stage needs the person's mask too if the
-    promise includes the person (`promise` "system"). Raises InputError for a mask that is missing or is none,
-    ShapeError for another length.
+    promise includes the person (`promise` "system"; "answered" is about the answers of the stages only). Raises
+    InputError for a mask that is missing or is none, ShapeError for another length. `n` is the number of samples.
     """
     about_some = among or {}
     masks_of_answerer = {}  # by stage and "person": a mask by promise

@@ -28,7 +28,8 @@ def class_masks_by_stage(
     """For each promise about a predicted class: by stage, which samples that stage predicts as the class.
 
     `names` are numbers of classes. Raises InputError, naming `function`, if a stage has no class scores, or if the
-    promise includes the person (`promise` "system"), whose answers are not known.
+    promise includes the person (`promise` "system"), whose answers are not known. The result is by promise, then by
+    stage: a mask of the samples, in which the person has no part. `stage.predictions` is None without class scores.
     """
     if promise == "system":
         raise InputError(
@@ -37,6 +38,7 @@ def class_masks_by_stage(
         )
     masks: dict[Any, dict[str, np.ndarray]] = {name: {} for name in names}
     for stage_name, stage in stages.items():
+        # by class: which samples this stage predicts as the class; raises without predictions
         of_stage = masks_of_classes(f"{function}: stage {stage_name!r}", list(names), stage.predictions)
         for name, mask in of_stage.items():
             masks[name][stage_name] = mask
@@ -143,6 +145,7 @@ class JointCascade(JointRule, Stored):
 
         All promises share samples, groups and clusters, so these are read from any of them (`shared`): `group_count` is
         the number of groups (None without groups), `largest` the size of the largest cluster (None without clusters).
+        `promises` holds by name a `Cascade` each, `delta` is the probability with which some promise may fail.
         """
         shared = self.shared
         if not shared.feasible:
@@ -161,7 +164,8 @@ class JointCascade(JointRule, Stored):
         """State the promise called `name` in a few words.
 
         Where promises are by class, `name` is a predicted class, and the promise is never about the person's answers
-        (`promise` "system"), whose classes are not known. Otherwise `name` is the user's name for a loss.
+        (`promise` "system"), whose classes are not known. Otherwise `name` is the user's name for a loss. `target` is
+        the largest risk that the promise allows.
         """
         rule = self.promises[name]
         if self.by_class:
@@ -301,7 +305,7 @@ class JointCascade(JointRule, Stored):
             if masks_of_promise is not None:
                 # in the order of `later.answering`: 0 is the first stage, the number of stages the person
                 mask_of_answerer = [masks_of_promise[answerer] for answerer in (*self.names, PERSON)]
-                # for each sample, the mask of the one who answers it
+                # for each sample, the entry in the mask of the one who answers it
                 counted[name] = np.choose(later.answering, mask_of_answerer)
         return counted
 
@@ -311,7 +315,8 @@ class JointCascade(JointRule, Stored):
         A promise about some answers only has their number in `counted_answers`. It is None for one about all answers:
         those of the stages (`promise` "answered"), or the person's too ("system"), which are as many as there are
         samples. The answers are those to calibration samples, and so are the risks, which are None without a cascade.
-        `coverage` is the share of the samples that the stages answer. `targets` and `risks` are by promise.
+        `coverage` is the share of the samples that the stages answer. `targets` and `risks` are by promise, in the
+        order of `promises`. The caller makes a data frame or a table of the columns.
         """
         shared = self.shared  # any of the promises: all have the same samples, coverage and `promise`
         all_answers = shared.n if shared.promise == "system" else round(shared.coverage * shared.n)
@@ -341,7 +346,8 @@ class JointCascade(JointRule, Stored):
     def _rules(self) -> dict[str, Any]:
         """Return each rule that a stored record must keep, as the message to show, and whether it keeps it.
 
-        `promises` holds one cascade per promise. All have the same thresholds, stages and costs, with other losses.
+        `promises` holds one cascade per promise. All have the same thresholds, stages and costs, with other losses. The
+        caller raises DataError with the message of a rule that is not kept; each cascade checks itself too.
         """
         rules = list(self.promises.values())
         # one entry if all agree; `rule.rule` states the thresholds in words, `rule.promise` is "answered" or "system"
@@ -375,7 +381,7 @@ def load_cascade(path: Any) -> Cascade | JointCascade:
     Returns
     -------
     Cascade or JointCascade
-        Every field checked; anything else is a `DataError`.
+        Every field checked; anything else in the file is a `DataError`. The field "format" says which of the two it is.
 
     Examples
     --------

@@ -29,12 +29,12 @@ def measure_policy(data: CascadeData, thresholds: tuple[float, ...], level: floa
 
     `thresholds` holds one per stage, infinity for a stage that is never asked. With `level`, cost and risk get
     confidence intervals; without (None), their limits are NaN. The risk is that of the samples whose answer the promise
-    counts, on the user's scale; NaN if there are none. `data.clusters` numbers the cluster of each sample, None without
-    clusters.
+    counts, on the user's scale; NaN if there are none. The cost is that of all samples, per sample. `data.clusters`
+    numbers the cluster of each sample, None without clusters. `data` holds losses scaled to [0, 1].
     """
     # index of the stage that answers each sample, the number of stages for the person
     answering = find_answering_stage(data.confidences, thresholds)
-    in_promise = data.is_answer_counted(answering)
+    in_promise = data.is_answer_counted(answering)  # a mask of the samples
     clusters_in_promise = None if data.clusters is None else data.clusters[in_promise]
     loss = data.to_user_scale(data.loss_of_answers(answering)[in_promise])
     cost = data.cost_of_answers(answering, thresholds)
@@ -55,7 +55,8 @@ def mean_with_limits(values: np.ndarray, clusters: Array, level: float | None) -
     """Return the mean of the values, and the lower and upper limit of its interval.
 
     The limits are NaN without a level or with fewer than two values, and equal to the mean of constant values. The mean
-    of no values is NaN. `clusters` holds one label per value, or is None for independent values.
+    of no values is NaN. `clusters` holds one label per value, or is None for independent values. `level` is the
+    two-sided confidence level, such as 0.95.
     """
     if level is None or len(values) < 2:
         mean = float(values.mean()) if len(values) else math.nan

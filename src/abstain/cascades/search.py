@@ -240,7 +240,7 @@ class PolicyGrid:
         `cuts` holds the thresholds to try, rising, by stage. The first of each stage is minus infinity, which every
         answer reaches, so that a stage with c cuts has c + 1 bins: bin 0 for samples without an answer, bin b for
         answers that reach b of the cuts. `shape` holds c + 1 for each stage, which is also its number of choices
-        in a policy: one of its c cuts, or never to be asked.
+        in a policy: one of its c cuts, or never to be asked. A confidence equal to a cut reaches it.
         """
         self.data = data
         self.cuts = cuts
@@ -248,7 +248,7 @@ class PolicyGrid:
         self.bins = []  # by stage: the bin of each sample
         for stage_cuts, confidence in zip(cuts, data.confidences):
             has_answer = confidence > -math.inf  # minus infinity: the stage gave no answer
-            finite_cuts_reached = np.searchsorted(stage_cuts[1:], confidence, side="right")
+            finite_cuts_reached = np.searchsorted(stage_cuts[1:], confidence, side="right")  # how many
             # an answer also reaches the cut at minus infinity
             self.bins.append(finite_cuts_reached + has_answer)
         # _cells[j]: flat index of each sample's cell in the histogram over the bins of the stages 0 ... j
@@ -431,7 +431,8 @@ def choose_cuts(data: CascadeData, max_cuts: int) -> list[np.ndarray]:
     """Choose the thresholds to try at each stage: minus infinity, then evenly spaced quantiles of its confidences.
 
     One array per stage, which rises strictly. There are at most `max_cuts`, and no more than one for every ten samples.
-    At minus infinity a stage answers whenever it has an answer; a stage without any has this one only.
+    At minus infinity a stage answers whenever it has an answer; a stage without any has this one only. Each threshold
+    but the first is the confidence of some sample, and a confidence equal to it is accepted.
     """
     cut_count = max(1, min(max_cuts, data.sample_count // SAMPLES_PER_CUT))  # minus infinity is one of them
     cuts = []
@@ -476,10 +477,11 @@ def fit_logistic(features: Sequence[np.ndarray], loss: np.ndarray) -> np.ndarray
 
     `features` holds one array per feature, each with one value per sample; no intercept is added. Returns one
     coefficient per feature; all are 0 without samples. The first step that changes no coefficient by much is the last;
-    a search that did not converge is no error, as the losses that it smooths only rank policies.
+    a search that did not converge is no error, as the losses that it smooths only rank policies. At most `NEWTON_STEPS`
+    steps are taken, and the penalty makes the equations solvable.
     """
     design = np.stack(features, axis=1)
-    penalty = np.full(design.shape[1], RIDGE_PENALTY)
+    penalty = np.full(design.shape[1], RIDGE_PENALTY)  # 0.1: a few samples outweigh it
     coefficients = np.zeros(design.shape[1])
     for _ in range(NEWTON_STEPS):
         expected = _expit(design @ coefficients)  # the loss, from 0 to 1, with these log odds
@@ -504,6 +506,7 @@ def expected_z_scores(
     per stage; with groups it is the least over groups. `risk` is scaled to [0, 1]. Risks are estimated from `data` by
     losses that are smoothed over the confidences. Standard errors are those of a test on `test_size` independent
     samples of all groups together. Policies that answer nothing that the promise counts have a score of minus infinity.
+    `risk` lies strictly between 0 and 1. Scores order policies for later tests; they prove nothing.
     """
     least_score = np.asarray(math.inf)
     for group in data.split_by_group():  # the samples of each group; all samples without groups
@@ -511,6 +514,7 @@ def expected_z_scores(
             continue
         grid = PolicyGrid(group, cuts)
         count = grid.count_counted_answers()  # of every policy, in this group
+        # by how much the sum of the losses is expected to lie below that of answers with a mean loss of `risk`
         loss_below_limit = risk * count - grid.sum_of_expected_losses()
         # A loss in [0, 1] with mean `risk` has a variance of at most risk (1 - risk). A test sees f times as many
         # answers, f = test_size / sample_count: its sum is f times as large, with f times the variance. So the score
@@ -536,7 +540,8 @@ def find_frontier(cost: np.ndarray, z_score: np.ndarray, candidates: np.ndarray 
     """Find the policies for which no cheaper one is as safe: flat indices, from the safest to the cheapest.
 
     A flat index counts the policies of the grid from 0. Of policies with equal costs only the safest is taken. The
-    result is empty if no candidate answers anything.
+    result is empty if no candidate answers anything. A policy that is neither cheaper nor safer than another is left
+    out.
 
     Parameters
     ----------
@@ -610,7 +615,7 @@ def _cluster_p_values(grid: PolicyGrid, path: np.ndarray, risk: float, level: fl
     data = grid.data
     # numbered without gaps: `data` may hold some of the clusters only
     cluster_of_sample = np.unique(np.asarray(data.clusters), return_inverse=True)[1]
-    p_values = np.ones(len(path))
+    p_values = np.ones(len(path))  # 1: not tested
     # The largest of all clusters, also of those that `data` does not hold: the promise is made for clusters up to this
     # size. A larger number than needed would be valid too, with smaller stakes.
     largest_size = float(data.largest_cluster)
@@ -728,7 +733,8 @@ def _certify_single_stage(promises: Sequence[CascadePromise], stage: int, level:
 
     `promises` are about the same samples; each has its losses in `data` and its target `risk`, scaled to [0, 1]. All
     samples that the stage has an answer for are used, and all tests together err with probability at most `level`.
-    None if there is no such threshold, or a promise is about none of the stage's answers.
+    None if there is no such threshold, or a promise is about none of the stage's answers. `stage` is an index from 0.
+    The samples of a promise are ranked by the confidence of this stage.
     """
     requirements = []
     for data, risk in promises:
@@ -780,12 +786,14 @@ def estimate_least_costs(promises: Sequence[CascadePromise], max_cuts: int) -> L
     A policy is one threshold per stage. Risks are estimated by losses that are smoothed over the confidences; nothing
     is certified here. Costs are per sample, in the user's unit, infinite if no policy keeps the promises. `max_cuts` is
     the number of thresholds to try at each stage. Tables of the grid have one axis per stage; `single_stage_policies`
-    are positions in the flattened tables.
+    are positions in the flattened tables. The two costs are shown in a note, if a single stage was chosen. There must
+    be at least one promise; each has its data and its risk.
     """
     data = promises[0].data  # all promises share confidences and costs
     cuts = choose_cuts(data, max_cuts)
     grid = PolicyGrid(data, cuts)
-    # the score is 0 where the estimated risk is the promised one; that of the least safe promise counts
+    # The score is 0 where the estimated risk is the promised one, and that of the least safe promise counts. Cost
+    # tables are sums over all samples.
     keeps_promises = least_z_scores(promises, cuts, data.sample_count) >= 0
     cost = np.where(keeps_promises, grid.total_costs() / data.sample_count, math.inf).reshape(-1)
     single_stage_policies = [grid.single_stage_policies(stage) for stage in range(data.stage_count)]

@@ -54,6 +54,10 @@ class BoostedTrees:
         holds eight values per tree in the same way. A question about a number is whether it is above the cut; the
         columns after those of numbers are codes of categories, and the question is whether the code is that in
         `self.cuts`. A level that was not seen in learning has the code -1, for which every answer is no.
+
+        `columns.numbers` and `columns.codes` have one row per sample and must have the columns of the fit, in the same
+        order. Nothing checks this here; a stored model checks it when it is read. The log-odds from which the fit
+        started are not part of the sum: they are the same for all rows and change no ranking.
         """
         number_count = columns.numbers.shape[1]
         row_count = len(columns.numbers)
@@ -66,7 +70,8 @@ class BoostedTrees:
                     answer = columns.numbers[:, column] > self.cuts[question]
                 else:
                     answer = columns.codes[:, column - number_count] == self.cuts[question]
-                leaf = np.where(answer, 2 * leaf + 1, 2 * leaf)  # the answers as binary digits
+                # the answers as binary digits, the first question in the highest one, as in fitting
+                leaf = np.where(answer, 2 * leaf + 1, 2 * leaf)
             total += self.leaves[LEAVES_PER_TREE * tree + leaf]
         return total
 
@@ -77,10 +82,14 @@ class BoostedTrees:
     def before_questions_about(self, is_removed: np.ndarray) -> BoostedTrees:
         """Return the trees before the first one that asks about a removed column, with the other columns counted anew.
 
-        `is_removed` has one entry per column. A fit without these columns gives the same trees up to there.
+        `is_removed` has one entry per column of the fit, those of numbers first, then those of codes. A fit without
+        these columns gives the same trees up to there, since the rows of each tree are drawn with a fixed seed.
+        `self.columns` and `self.cuts` hold three entries per tree, `self.leaves` eight.
         """
+        # one entry per tree: does any of its three questions ask about a removed column?
         asks = is_removed[self.columns].reshape(-1, QUESTIONS_PER_TREE).any(axis=1)
-        tree_count = int(np.argmax(asks)) if asks.any() else len(asks)
+        tree_count = int(np.argmax(asks)) if asks.any() else len(asks)  # argmax is the first such tree
+        # the number that each column gets when the removed ones are gone; those of removed columns are not used
         new_number = np.cumsum(~is_removed) - 1
         return BoostedTrees(
             columns=new_number[self.columns[: QUESTIONS_PER_TREE * tree_count]],
@@ -196,8 +205,11 @@ def _make_bins(columns: TreeColumns) -> _Bins:
     is the bin's cut. A cut lies half way between two neighbouring values, so that rounding in another library moves no
     row across it. Raises ValueError if there are no columns. The bins of all columns are numbered through: `column`,
     `cut`, `first_of_column` (the number of the first bin of the same column) and the two flags have one entry per bin.
+
+    `columns.numbers` holds finite floats and `columns.codes` codes of levels from 0 on, -1 for an unknown level; both
+    have one row per sample and one column per input, and either may have no columns. There must be rows.
     """
-    shares = np.arange(1, _MAX_CUTS + 1) / (_MAX_CUTS + 1)
+    shares = np.arange(1, _MAX_CUTS + 1) / (_MAX_CUTS + 1)  # 31 cuts
     # each list gets one vector per column; the first one has an entry per row, the other three an entry per bin
     bin_in_column: list[np.ndarray] = []  # counted from 0 in the column
     cuts: list[np.ndarray] = []
@@ -212,6 +224,7 @@ def _make_bins(columns: TreeColumns) -> _Bins:
         # between neighbouring floats there is no number: the lower one is the cut
         cuts_between = np.where(half_way < distinct[below + 1], half_way, distinct[below])
         cut_count = len(cuts_between)
+        # a number equal to a cut is in the bin below it
         bin_in_column.append(np.searchsorted(cuts_between, number))
         # the last bin ends at the largest value
         cuts.append(np.append(cuts_between, distinct[-1]))
@@ -241,9 +254,9 @@ def _choose_questions(
     """Choose three questions, one after another, that lower the penalised loss most; return the numbers of their bins.
 
     `bin_of_value` holds the number of the bin of each row and column, shape (rows, columns). `slope` and `curvature`
-    are minus the first and the second derivative of each row's loss. Each bin is also a question about its column,
-    "above this bin?" or "of this level?", but for those that `bins.is_question` excludes. If nothing divides the rows,
-    an arbitrary question is returned, which adds nothing.
+    are minus the first derivative and the second derivative of each row's loss by its log-odds. Each bin is also a
+    question about its column, "above this bin?" or "of this level?", but for those that `bins.is_question` excludes. If
+    nothing divides the rows, an arbitrary question is returned, which adds nothing.
     """
     bin_count = len(bins.column)
     column_count = bin_of_value.shape[1]
@@ -252,7 +265,7 @@ def _choose_questions(
     curvatures = np.repeat(curvature, column_count)
     questions: list[int] = []
     for depth in range(QUESTIONS_PER_TREE):
-        leaf_count = 2**depth
+        leaf_count = 2**depth  # every leaf is divided by the same question
         # sums over the rows of each leaf and bin; a row counts once in every column
         cell = (bin_of_value + bin_count * leaf[:, None]).ravel()
         size = leaf_count * bin_count
@@ -267,10 +280,13 @@ def _choose_questions(
         # rounding may make the difference negative
         curvature_outside = np.maximum(curvature_of_leaf - curvature_inside, 0.0)
         # twice the amount by which the best values of the two parts of each leaf lower the loss
+        # (the ridge penalty keeps leaves of few rows small)
         gain = slope_inside**2 / (curvature_inside + _LEAF_PENALTY)
         gain += slope_outside**2 / (curvature_outside + _LEAF_PENALTY)
+        # not for bins that no tree may ask about: the last of a number, and that of unknown levels
         gain_of_question = np.where(bins.is_question, gain.sum(axis=0), -np.inf)
         questions.append(int(np.argmax(gain_of_question)))
+        # from 0: the answers to all questions so far as binary digits, yes = 1
         leaf = _leaf_of_rows(bins, bin_of_value, questions)
     return questions
 

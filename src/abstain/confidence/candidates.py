@@ -111,8 +111,9 @@ class Candidate:
 def single_scores(table: InputTable) -> list[SingleScore]:
     """The scores that need no fitting, of which the best is the baseline: the max softmax and each signal.
 
-    Signals that are constant or missing everywhere are left out; there may be none at all. `table` holds the inputs of
-    all rows: signals (confidences), other numbers and categories by name, and class scores.
+    A `SingleScore` names one column to use as the confidence; with score "signal" it is the signal of that name.
+    Signals that are constant or missing everywhere are left out; there may be none at all, and the list is then empty.
+    `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
     """
     single: list[SingleScore] = []
     if table.class_scores is not None:
@@ -128,6 +129,9 @@ def single_scores(table: InputTable) -> list[SingleScore]:
 def list_candidates(table: InputTable, combination: Combination | None = None) -> list[Candidate]:
     """List the candidates that these inputs allow, simplest first; the first is the baseline.
 
+    A candidate is a name and a function that fits it to labelled rows. `has_common_scale` says whether values of fits
+    on different rows can be compared as they are, and `by_default` whether it is tried where the user names none.
+
     Temperature and p-norm re-rank three or more classes only: with two, every temperature gives the same ranking, and
     the normalised max logit is constant. `combination` is the one of signals without labels that suits these rows: the
     mean of their ranks, or weights that come with the package ("shipped"), learned on other data; None without signals.
@@ -138,7 +142,6 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
     `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
     There must be class scores or a signal, one of which is the baseline.
     """
-    # each has a name and a function that fits it to labelled rows
     candidates = [Candidate(BASELINE, _fit_baseline, has_common_scale=False)]
     class_count = table.class_count or 0
     if class_count > 2:
@@ -151,8 +154,10 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
         candidates.append(
             _combined_candidate(uses_shipped=uses_shipped, by_default=table.row_count < FEW_ROWS)
         )
-    plans = _plan_logistic_models(table)  # by name, the simplest first; at least one
-    # trees are of use where two inputs, or the scores of three classes, may do something together
+    # which inputs each logistic model reads, by name, the simplest first; at least one. LOGITS, CLASS_OFFSETS (with the
+    # predicted class) and RUNNER_UP (with the second class too) read class scores alone, SIGNALS all inputs.
+    plans = _plan_logistic_models(table)
+    # from 500 rows on, trees are of use where two inputs, or the scores of three classes, may do something together
     has_trees = table.row_count >= _MIN_ROWS_FOR_TREES and _has_joint_effects(table)
     most_flexible = list(plans)[-1]  # all inputs, or the last one of class scores
     most_flexible_of_logits = next((name for name in (RUNNER_UP, CLASS_OFFSETS) if name in plans), None)
@@ -160,12 +165,14 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
         with_trees = has_trees and name == most_flexible
         is_main = name in (most_flexible, most_flexible_of_logits)
         if name == most_flexible_of_logits:
+            # averaged with a model of the max softmax alone
             candidates.append(_linear_candidate(SHRUNK, plan, with_trees=with_trees, is_shrunk=True))
         candidates.append(
             _linear_candidate(
                 name,
                 plan,
-                uses_shipped=uses_shipped and name == SIGNALS,  # the weights are those of signals
+                # it shrinks towards them; the other plans have no signals
+                uses_shipped=uses_shipped and name == SIGNALS,
                 with_trees=with_trees,
                 by_default=is_main,
             )
@@ -177,13 +184,16 @@ def _plan_logistic_models(table: InputTable) -> dict[str, ColumnPlan]:
     """Return which inputs each logistic model reads, by the name of the model, the simplest first.
 
     There is at least one: class scores give LOGITS, and a signal, which is one of `table.numbers`, gives SIGNALS.
-    `table` must have class scores or a signal.
+    `table` must have class scores or a signal. The fields of a plan name columns: `logits` are features of the class
+    scores, `classes` a flag for each predicted class, `runner_up` a flag for each class with the second largest score,
+    `numbers` signals (confidences) and other numbers, `categories` flags of levels.
     """
-    class_count = table.class_count or 0
+    class_count = table.class_count or 0  # 0 without class scores
     plans: dict[str, ColumnPlan] = {}
     if class_count:
         plans[LOGITS] = ColumnPlan(logits=True)
         plans[CLASS_OFFSETS] = ColumnPlan(logits=True, classes=True)
+    # 100; with more classes, each is too rarely in the second place. Of two classes, the second is the other one.
     if 2 < class_count <= _MAX_CLASSES_WITH_RUNNER_UP:
         plans[RUNNER_UP] = ColumnPlan(logits=True, classes=True, runner_up=True)
     if table.numbers or table.categories:
@@ -211,14 +221,14 @@ def _has_joint_effects(table: InputTable) -> bool:
 def _combined_candidate(uses_shipped: bool, by_default: bool) -> Candidate:
     """The combination of signals that needs no labels: the weights that come with the package, or the mean of ranks.
 
-    The shipped weights were learned on other data. `by_default` says whether it is tried where the user names no
-    candidates.
+    The shipped weights were learned on other data. `uses_shipped` says that they suit these rows, which the caller has
+    checked. `by_default` says whether it is tried where the user names no candidates.
     """
 
     def fit(data: LearningData, profile: InputProfile) -> ConfidenceModel:
         # both read the profile alone, not the labels in `data`
         if uses_shipped:
-            combination = with_shipped_weights(profile).model
+            combination = with_shipped_weights(profile).model  # a weighted sum of ranks, as the other one
         else:
             combination = mean_of_ranks(profile, reason="").model  # only the model is used here
         return ConfidenceModel(profile=profile, combination=combination)
@@ -239,10 +249,11 @@ def _linear_candidate(
     """A logistic model of the inputs that the plan names, `with_trees` averaged with boosted trees of the same inputs.
 
     `plan` says which inputs the model reads. With `uses_shipped` the combination by shipped weights (learned on other
-    data) is one more column, towards which the model shrinks. With `is_shrunk` the model is averaged with one of the
-    max softmax alone. `by_default` says whether it is tried where the user names no candidates.
+    data) is one more column, towards which the model shrinks: that column has the smallest penalty. With `is_shrunk`
+    the model is averaged with one of the max softmax alone. `by_default` says whether it is tried where the user names
+    no candidates.
     """
-    fit_model = fit_with_trees if with_trees else fit_without_trees
+    fit_model = fit_with_trees if with_trees else fit_without_trees  # both return a `ConfidenceModel`
 
     def fit(data: LearningData, profile: InputProfile) -> ConfidenceModel:
         full_plan = plan

@@ -28,10 +28,11 @@ class Combination(NamedTuple):
 def mean_of_ranks(profile: InputProfile, reason: str) -> Combination:
     """The mean of the ranks of all signals of a profile; a missing signal counts as the lowest rank.
 
-    `reason` says why this combination was taken. `profile` holds the distribution of every input in the rows that are
-    learned from.
+    A rank is the share of the rows below a value and half of those equal to it. `reason` says why this combination was
+    taken; notes show it. `profile` holds the distribution of every input in the rows that are learned from, and must
+    have a signal.
     """
-    names = profile.signal_names  # at least one
+    names = profile.signal_names  # inputs that are confidences, without other numbers
     share = np.full(len(names), 1 / len(names))
     # it adds up, for each signal: linear * rank + square * rank^2, and `missing` where the signal is missing
     model = RankModel(
@@ -49,13 +50,14 @@ def choose_combination(table: InputTable, profile: InputProfile) -> Combination:
     The shipped weights come with the package and were learned on other data. A role is one of their inputs, such as
     "token_probability", whatever the user calls it. `profile` holds the distribution of every input of the table.
     `table` holds the inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
+    Both must have at least one signal. The second argument of `mean_of_ranks` is the reason that is shown to the user.
     """
     shipped = load_shipped_weights()
     # the name of the input of each role; or a text that says which one is missing
     names = shipped.find_columns(tuple(table.numbers))  # of the signals and the other numbers
     if isinstance(names, str):
         return mean_of_ranks(profile, f"no weights were learned for these signals: {names}")
-    if table.row_count < _MIN_ROWS:
+    if table.row_count < _MIN_ROWS:  # 50
         too_few = f"{table.row_count} rows do not tell whether the signals behave as in learning"
         return mean_of_ranks(profile, f"{too_few}, it takes {_MIN_ROWS}")
     columns = {role: table.numbers[name] for role, name in names.items()}

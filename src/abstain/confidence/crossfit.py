@@ -42,12 +42,14 @@ def assign_folds(
         fold_of_cluster[number] = fold
         fold_size[fold] += sizes[number]
         fold_wrong[fold] += wrong_counts[number]
-    # Clusters of one row then fill up the folds to one size. They are dealt out in one sequence, the right ones and
-    # after them the wrong ones, so that each fold gets its share of both; with random order among equals.
+    # Clusters of one row then fill up the folds to one size, as far as the large clusters allow. They are dealt out in
+    # one sequence, the right ones and after them the wrong ones, so that each fold gets its share of both; with random
+    # order among equals.
     alone = shuffled[sizes[shuffled] == 1]
     alone = alone[np.argsort(wrong_counts[alone], kind="stable")]
     target_size = (fold_size.sum() + len(alone)) / fold_count
     room = np.maximum(target_size - fold_size, 0.0)  # how many rows each fold still takes
+    # a fold for each of them: every fold occurs in proportion to its room, evenly spread over the sequence
     fold_of_cluster[alone] = _take_turns(room, len(alone), rng)
     return np.asarray(fold_of_cluster[cluster])
 
@@ -55,15 +57,18 @@ def assign_folds(
 def _take_turns(shares: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """Return `count` numbers of folds in which each fold occurs in proportion to its share, evenly spread.
 
-    `shares` has one entry per fold; they need not add up to 1. With equal shares, the folds take turns in random order.
+    `shares` has one entry per fold, not negative; they need not add up to 1. The fold at an index is that of the row at
+    this index of the caller's sequence. With equal shares, the folds take turns in random order.
     """
     total = max(shares.sum(), 1e-300)  # shares are all 0 only where `count` is 0
+    # rounded cumulative numbers, so that the numbers of all folds add up to `count`
     stops = np.rint(np.cumsum(shares) / total * count).astype(np.intp)
     times = np.diff(stops, prepend=0)  # how often each fold occurs
     fold = np.repeat(np.arange(len(shares)), times)
     occurrence = np.arange(len(fold)) - np.repeat(stops - times, times)  # 0, 1, ... within each fold
     share_of_turns = (occurrence + 0.5) / np.repeat(times, times)  # from 0 to 1
     random_order = rng.permutation(len(shares))[fold]  # which of the folds with equal shares comes first
+    # sorted by the share of turns, the last key; equal ones in random order
     return np.asarray(fold[np.lexsort([random_order, share_of_turns])])
 
 
@@ -71,12 +76,12 @@ def find_repeated_rows(table: InputTable) -> np.ndarray:
     """Number the distinct rows of a table from 0: equal inputs have equal numbers, one entry per row.
 
     `table` holds the inputs of all rows: by name `numbers` (signals and others) and categories, and class scores, which
-    are compared by what models read of them: their features and the predicted class.
+    are compared by what models read of them: their features and the predicted class. The table has at least one input.
     """
     # NaN differs from itself; inputs are finite, so that infinity can stand for a missing value
     columns = [np.nan_to_num(column, nan=np.inf) for column in table.numbers.values()]
     columns += [
-        group_codes("learn_confidence", labels).codes.astype(np.float64)
+        group_codes("learn_confidence", labels).codes.astype(np.float64)  # equal labels have equal codes
         for labels in table.categories.values()
     ]
     if table.logit_features is not None:
@@ -92,11 +97,11 @@ def find_repeated_rows(table: InputTable) -> np.ndarray:
 def score_out_of_fold(
     candidate: Candidate, data: LearningData, fold: np.ndarray, profiles: list[InputProfile]
 ) -> np.ndarray:
-    """Return the confidence of each row by the candidate fitted on the other folds.
+    """Return the confidence of each row by the candidate fitted on the other folds; higher = surer.
 
-    `fold` is the fold of each row, and `profiles` holds for each fold the distribution of every input in the rows
-    outside it. Values of a candidate without a common scale (`has_common_scale`: are values of fits on different rows
-    comparable?) are replaced by their ranks among the rows they were fitted on. `candidate` is one kind of
+    `fold` is the fold of each row, from 0 on, and `profiles` holds for each fold the distribution of every input in the
+    rows outside it. Values of a candidate without a common scale (`has_common_scale`: are values of fits on different
+    rows comparable?) are replaced by their ranks among the rows they were fitted on. `candidate` is one kind of
     confidence, which can be fitted to labelled rows. `data` holds the labelled rows: inputs, losses, targets from 1
     (best) to 0 (worst), weights and clusters.
     """
@@ -106,7 +111,7 @@ def score_out_of_fold(
         fitted = data.take(np.flatnonzero(is_outside))
         held_out = data.table.take(np.flatnonzero(~is_outside))
         model = candidate.fit(fitted, profile)
-        values = model.apply(held_out)
+        values = model.apply(held_out)  # one confidence per held-out row
         if not candidate.has_common_scale:
             values = _interpolated_ranks(values, reference=model.apply(fitted.table))
         confidence[~is_outside] = values
@@ -116,9 +121,11 @@ def score_out_of_fold(
 def _interpolated_ranks(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Ranks of values among reference values, as shares from 0 to 1: a rising function that keeps order and ties.
 
-    Between reference values it is linear. Beyond them it goes on in steps so small that they reorder nothing else.
+    Between reference values it is linear. Beyond them it goes on in steps so small that they reorder nothing else, and
+    the result stays between 0 and 1. There must be at least one reference value, and all are finite.
     """
     distinct, counts = np.unique(reference, return_counts=True)
+    # rank of each distinct reference value: the share below it and half of its own
     middle = (np.cumsum(counts) - 0.5 * counts) / len(reference)
     ranks = np.interp(values, distinct, middle)
     # above the largest reference value positive, below the smallest negative, between them 0

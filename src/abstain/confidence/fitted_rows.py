@@ -42,7 +42,7 @@ class FittedRows:
         `share_known` looks for them among new rows; a confidence that several rows share would be there in any data.
         `confidence` has one number per row. `largest_hash` says which part it is: the confidences with a smaller
         pseudo-random number, 1 for all. New rows are thinned out in the same way before they are compared, so that
-        `chance`, a share of the compared rows, is the same for any part.
+        `chance`, a share of the compared rows, is the same for any part. There must be at least one row.
         """
         # rounded to 20 binary digits, so that the same rows are recognised from float32 inputs too
         distinct, counts = np.unique(_round(confidence), return_counts=True)
@@ -53,6 +53,7 @@ class FittedRows:
         largest_hash = 1.0
         if len(single) > _MAX_STORED:
             hashes = _pseudo_random(single)  # a number in [0, 1) for each confidence, the same in every call
+            # the smallest number that is not stored: exactly `_MAX_STORED` (20,000) are below it
             largest_hash = float(np.partition(hashes, _MAX_STORED)[_MAX_STORED])
             single = single[hashes < largest_hash]
         return cls(confidences=single, largest_hash=largest_hash, chance=chance)
@@ -62,16 +63,18 @@ class FittedRows:
 
         `confidence` has one number per new row. Confidences that several new rows share are left out, and those that
         would not have been stored: their pseudo-random number is not below `largest_hash`. `chance` is the share of
-        fresh rows whose confidence is among the stored ones by chance.
+        fresh rows whose confidence is among the stored ones by chance. The caller refuses the rows if the share is
+        above 0. The share is one of the rows that are compared, not of all.
         """
         distinct, counts = np.unique(_round(confidence), return_counts=True)  # rounded as the stored ones are
         single = distinct[(counts == 1) & (_pseudo_random(distinct) < self.largest_hash)]
-        if not len(single):
+        if not len(single):  # no row can be recognised
             return 0.0
-        recognised_count = int(np.isin(single, self.confidences).sum())
+        recognised_count = int(np.isin(single, self.confidences).sum())  # `confidences`: the stored ones
         share = recognised_count / len(single)
         # real data repeat a few rows (`_OVERLAP`, 1%), and the expected chance itself is uncertain (the factor, 4)
         largest_by_chance = max(_OVERLAP, _CHANCE_FACTOR * self.chance)
+        # one or two equal rows (fewer than `_MIN_KNOWN`, 3) may be chance in any data
         may_be_chance = recognised_count < _MIN_KNOWN or share <= largest_by_chance
         return 0.0 if may_be_chance else share
 

@@ -50,13 +50,15 @@ class InputProfile:
 
     @classmethod
     def of(cls, table: InputTable, weight: np.ndarray) -> InputProfile:
-        """Describe the inputs of a table; `weight` is the mass of each row.
+        """Describe how the inputs of a table are distributed; `weight` is the mass of each row, not all 0.
 
         `table` holds the inputs of all rows by name: `features` (numbers that are no confidences), `numbers` (signals
-        and features) and categories, and class scores.
+        and features) and categories, and class scores. A number must have a value in some row. A missing label is a
+        level of its own, "(missing)". `kind` and `class_count` are None without class scores.
         """
         categories = {}  # by name: the share of each level
         for name, labels in table.categories.items():
+            # levels in increasing order: models look them up by bisection
             levels, codes = np.unique(labels, return_inverse=True)
             shares = np.bincount(codes, weights=weight) / weight.sum()
             categories[name] = {str(level): float(share) for level, share in zip(levels, shares)}
@@ -65,6 +67,7 @@ class InputProfile:
             kind = "logits" if table.class_scores.kind == "logits" else "probs"
         return cls(
             n=table.row_count,
+            # of each number: ranks of its values, and the share of rows that lack it
             numbers={name: RankReference.of(column, weight) for name, column in table.numbers.items()},
             features=tuple(table.features),
             categories=categories,
@@ -73,10 +76,12 @@ class InputProfile:
         )
 
     def restricted_to(self, table: InputTable) -> InputProfile:
-        """The profile of those inputs that a table has; it must have no others.
+        """The profile of those inputs that a table has; the table must have no others (KeyError).
 
-        Table and profile have inputs by name: `features` (numbers that are no confidences), `numbers` (signals and
-        features) and categories. `kind` ("logits" or "probs") and `class_count` are those of class scores, if any.
+        A profile holds the distribution of each input in the rows that a confidence was learned on. The order becomes
+        that of the table. Only the names of the table's inputs are read, not their values. Table and profile have
+        inputs by name: `features` (numbers that are no confidences), `numbers` (signals and features) and categories.
+        `kind` ("logits" or "probs") and `class_count` are those of class scores, if any.
         """
         has_class_scores = table.class_scores is not None
         return replace(
@@ -102,13 +107,15 @@ class InputProfile:
     def check_names(self, function: str, table: InputTable) -> None:
         """Raise InputError unless a table has these inputs; further ones are allowed. `function` is for the message.
 
+        `self.names` are all inputs of the confidence: signals, other numbers, categories, and "logits" or "probs" last.
+        A column that lacks values in some rows is there; only whole columns are asked for.
         `table` holds the inputs of all rows: by name `numbers` (signals and others) and categories, and class scores.
         These must be of the same kind as in learning, "logits" or "probs", and have as many classes.
         """
         input_names = [*table.numbers, *table.categories]
         if table.kind is not None:
             input_names.append(table.kind)  # "logits" or "probs"
-        for name in self.names:  # the last one is "logits" or "probs" if the confidence reads class scores
+        for name in self.names:
             if name not in input_names:
                 listed = ", ".join(input_names) or "none"
                 raise InputError(
@@ -128,7 +135,8 @@ class InputProfile:
         Levels of a category that were never seen are always reported. Missing shares and distributions need at least 30
         rows, and a difference that is both large and beyond chance. `self.numbers` holds the distribution of each
         signal and feature in learning, `self.categories` the share of each level of each category, and `self.n` is the
-        number of rows. `table.numbers` and `table.categories` hold the new rows, one vector per input of these names.
+        number of rows. `table.numbers` and `table.categories` hold the new rows, one vector per input of these names;
+        the table must have all of them. The caller shows each sentence as a warning.
         """
         changes = []
         for name, shares in self.categories.items():
@@ -142,8 +150,9 @@ class InputProfile:
                 )
         if table.row_count < _MIN_ROWS:
             return changes
+        # a change must be above what is tolerated (5% of missing rows, a distance of 10%) and the noise on top
         for name, reference in self.numbers.items():
-            column = table.numbers[name]
+            column = table.numbers[name]  # NaN where missing
             missing_share = float(np.mean(np.isnan(column)))  # `reference.missing` is that in learning
             # standard error of the difference of two shares
             noise = math.sqrt(
@@ -155,6 +164,7 @@ class InputProfile:
                     f"{name!r} is missing in {missing_share:.0%} of the rows, in learning in {reference.missing:.0%}."
                 )
             distance = reference.distance(column)  # largest difference of the cumulative shares of rows
+            # by chance the distance exceeds this once in 8,000 (Kolmogorov-Smirnov)
             noise_of_distance = _KOLMOGOROV_FACTOR * math.sqrt(1 / table.row_count + 1 / self.n)
             if distance > _TOLERATED_DISTANCE + noise_of_distance:
                 changes.append(

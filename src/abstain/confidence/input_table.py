@@ -75,13 +75,13 @@ class InputTable:
         return None if self.class_scores is None else int(self.class_scores.values.shape[-1])
 
     def take(self, rows: np.ndarray) -> InputTable:
-        """The same inputs of some rows: indices, or a mask of all rows.
+        """The same inputs of some rows: indices from 0, or a mask of all rows; this table stays as it is.
 
         Every column has one entry per row; those made of class scores (`logit_features`, `predicted`, the predicted
         class, and `runner_up`, the class with the second largest score) are None without class scores.
         """
-        class_scores = self.class_scores
-        if class_scores is not None:
+        class_scores = self.class_scores  # logits or probabilities
+        if class_scores is not None:  # a named tuple: values of shape (n, classes), and their kind
             class_scores = class_scores._replace(values=class_scores.values[rows])
         return replace(
             self,
@@ -112,9 +112,10 @@ class InputTable:
 
         `score` is "max_softmax", whose parameter is the temperature (rank keys are returned), or
         "normalised_max_logit", whose parameter is the order p of the norm and which needs logits. A rank key orders
-        samples as its score does, but does not round to the score's largest value.
+        samples as its score does, but does not round to the score's largest value. Without class scores there is no
+        score to compute (AssertionError). The caller must not change the result, which is the kept array itself.
         """
-        key = (score, parameter)
+        key = (score, parameter)  # the score alone: class scores of a table never change
         # computed once for all rows: `take` hands the kept scores on to the parts of a table
         if key not in self.known_scores:
             logits, probs = self.class_arguments()  # one of them is None
@@ -213,9 +214,10 @@ def read_inputs(
 def _read_numbers(function: str, title: str, column: Array) -> np.ndarray:
     """Return one float per row, NaN where None or NaN stands for a gap; `title` names the column in messages.
 
-    `function` is the public function that messages name.
+    `function` is the public function that messages name. `column` is a list or an array of any library; truth values
+    become 0 and 1, and texts in a list of mixed objects count as numbers if they can be read as such.
     """
-    values = np.asarray(to_host(column))
+    values = np.asarray(to_host(column))  # `to_host` copies a GPU array to main memory
     if values.ndim != 1:
         raise ShapeError(f"{function}: `{title}` must be a vector, got shape {values.shape}.")
     if values.dtype.kind in "USMmc":  # texts, dates, time spans, complex numbers
@@ -241,7 +243,8 @@ def _read_numbers(function: str, title: str, column: Array) -> np.ndarray:
 def _read_category(function: str, title: str, column: Array) -> np.ndarray:
     """Return one text per row, "(missing)" for None and NaN; `title` names the column in messages.
 
-    `function` is the public function that messages name.
+    `function` is the public function that messages name. Numbers and truth values become their texts. Raises InputError
+    for more than 1,000 different values.
     """
     # the different values, None for a missing one, and for each row the index of its value among them
     levels, codes = group_codes(function, column, argument=title)
@@ -250,6 +253,7 @@ def _read_category(function: str, title: str, column: Array) -> np.ndarray:
             f"{function}: `{title}` must have at most {MAX_LEVELS:,} different values, got {len(levels):,}. "
             f"Group rare values, or leave it out if it names single rows."
         )
+    # MISSING_LEVEL is "(missing)"
     texts = np.asarray([MISSING_LEVEL if level is None else str(level) for level in levels], dtype=str)
     return np.asarray(texts[codes])
 
@@ -258,7 +262,7 @@ def read_row_weights(function: str, sample_weight: ArrayLike | None, row_count: 
     """Return the mass of each row as floats, shape (row_count,); ones if `sample_weight` is None.
 
     Raises ShapeError unless there is one entry per row, and InputError unless all are finite and not negative, and one
-    of them is positive. `function` is the public function that messages name.
+    of them is positive. `function` is the public function that messages name. NaN is not finite, and refused too.
     """
     if sample_weight is None:
         return np.ones(row_count)
@@ -284,9 +288,10 @@ def read_losses(
     """Return the loss of each row, from exactly one of three descriptions of the outcome.
 
     `correct` says whether the prediction is right, `loss` is any finite loss, `labels` are true classes, which are
-    compared with `predicted` or with the largest class score of the table. Raises InputError, DtypeError or ShapeError,
-    which name `function`, for anything else. `table` holds the inputs of all rows: signals (confidences), other numbers
-    and categories by name, and class scores.
+    compared with `predicted` or with the largest class score of the table. The result is 0 for right and 1 for wrong,
+    but for `loss`, which is returned as floats. `predicted` is read with `labels` only. Raises InputError, DtypeError
+    or ShapeError, which name `function`, for anything else. `table` holds the inputs of all rows: signals
+    (confidences), other numbers and categories by name, and class scores.
     """
     stated = [
         name
@@ -296,7 +301,7 @@ def read_losses(
     if len(stated) != 1:
         listed = ", ".join(stated) or "none"
         raise InputError(f"{function}: give exactly one of `correct`, `loss`, `labels`, got {listed}.")
-    if labels is not None:
+    if labels is not None:  # this call checks their shape too
         return _losses_of_labels(function, table, labels, predicted)
     values = np.asarray(to_host(correct if loss is None else loss))
     if values.shape != (table.row_count,):
@@ -309,7 +314,7 @@ def read_losses(
     numbers = values.astype(np.float64)
     if correct is not None:
         if not np.isin(numbers, (0.0, 1.0)).all():
-            wrong_value = _first_not_0_or_1(numbers)
+            wrong_value = _first_not_0_or_1(numbers)  # as text for the message
             raise InputError(
                 f"{function}: `correct` must be True or False (1 or 0) for each row, got {wrong_value}. "
                 f"Leave rows without a label out, and pass other losses as `loss=`."
@@ -330,8 +335,9 @@ def _losses_of_labels(
 ) -> np.ndarray:
     """0/1 losses of the predicted class: that of the largest class score, or without class scores that in `predicted`.
 
-    `function` is the public function that messages name. `table` holds the inputs of all rows: signals (confidences),
-    other numbers and categories by name, and class scores.
+    0 is right, 1 is wrong. `function` is the public function that messages name. `table` holds the inputs of all rows:
+    signals (confidences), other numbers and categories by name, and class scores. The caller has refused `predicted`
+    beside class scores, and has checked that `predicted` has one entry per row.
     """
     if table.class_scores is not None:
         logits, probs = table.class_arguments()  # one of them is None

@@ -125,6 +125,9 @@ def judge(
     `confidences` are those of the candidates, the baseline first, each with one entry per row. `fold` is the fold of
     each row. `function` is named in messages, `level` is that of the intervals and of the family of tests. `data` holds
     the labelled rows: inputs, losses, targets from 1 (best) to 0 (worst), weights and clusters.
+
+    The result has one AURC and one interval per confidence, and one test per confidence but the first. A spread is an
+    estimate with its variance. `error_size` is the loss of one error, and estimates are first made in units of it.
     """
     has_equal_weights = bool(np.all(data.weight == data.weight[0]))  # they count as no weights
     # for each confidence: the checked rows, with losses divided by `error_size` (c where all losses are 0 or c)
@@ -144,6 +147,7 @@ def judge(
     fold = _merge_folds_of_one_cluster(fold, data.cluster)
     # counts of rows, errors and independent draws, on which intervals depend, and `error_size`
     summaries = [summarise_samples(contestant) for contestant in samples]
+    # one entry per confidence in each of these lists, in the order of `confidences`
     spreads = []  # AURC of each confidence and its variance, with losses divided by `error_size`
     models = []  # the same in the user's units, and what each row (or cluster) does to the AURC
     for contestant, summary in zip(samples, summaries, strict=True):
@@ -209,7 +213,7 @@ def _spread_within_folds(
     effects_by_fold = []  # one vector per fold
     for number in np.unique(fold):
         rows = np.flatnonzero(fold == number)
-        share = float(mass[rows].sum() / mass.sum())
+        share = float(mass[rows].sum() / mass.sum())  # of the mass of all rows
         part = gather(  # a part without errors does not show how large an error is, so the size is passed on
             function,
             AURC,
@@ -225,7 +229,7 @@ def _spread_within_folds(
         less_biased_estimate += share * model.less_biased_estimate
         # one vector, since there is one kind of clusters at most; units come fold by fold in every confidence
         effects_by_fold.append(share * model.unit_effects[0])
-    unit = samples.error_size
+    unit = samples.error_size  # the loss of one error
     effect_of_each = np.concatenate(effects_by_fold)
     # Estimate and variance are those within folds. The other fields say how well the variance is known and on how many
     # errors the estimate rests; as an approximation, they are those of all rows ranked together.
@@ -234,6 +238,7 @@ def _spread_within_folds(
         less_biased_estimate=less_biased_estimate / unit,
         variance=float(effect_of_each @ effect_of_each) / unit**2,
     )
+    # the fields that were replaced are in units of one error; the effects are in the user's units
     return spread, effect_of_each
 
 
@@ -241,10 +246,12 @@ def results_of(names: Sequence[str], judged: Judged) -> tuple[CandidateResult, .
     """Put the judgement into one record per candidate; the first is the baseline.
 
     `judged.aurc`, `low` and `high` have one entry per name. `judged.tests` has one entry per name but the first: its
-    AURC minus that of the baseline, the interval, the corrected p-value, and a note where there is no verdict.
+    AURC minus that of the baseline, the interval, the corrected p-value, and a note where there is no verdict. The
+    order of `names` is that of the confidences that were judged.
     """
     results = []
     for index, name in enumerate(names):
+        # the baseline is compared with nothing: no difference from itself
         differs = {
             "difference": 0.0,
             "difference_low": 0.0,
@@ -294,6 +301,8 @@ def choose_candidate(
     `is_few` says that the rows are too few to judge by: no margin is then asked for. `trusted` names a candidate that
     is known to be better from other data: with "lowest" the baseline is then out, unless these rows prove the trusted
     candidate worse.
+
+    `difference` of a result is its AURC minus that of the baseline, and `p_value` that of this difference.
     """
     baseline = 0  # its index among the results
     eligible = [
@@ -308,11 +317,11 @@ def choose_candidate(
             if not is_proven_worse:
                 eligible.remove(baseline)  # the trusted candidate and all others stay
     lowest = min(results[index].aurc for index in eligible)
-    rounding = _LARGEST_ROUNDING * abs(lowest)  # losses may be negative
+    rounding = _LARGEST_ROUNDING * abs(lowest)  # `abs` since losses may be negative
     best = next(index for index in eligible if results[index].aurc <= lowest + rounding)
     gain = -results[best].difference  # by how much its AURC is below that of the baseline
     # both are 0 for the baseline itself, which is returned either way
-    is_within_noise = gain < _LEAST_GAIN_OVER_BASELINE * results[best].standard_error
+    is_within_noise = gain < _LEAST_GAIN_OVER_BASELINE * results[best].standard_error  # 0.5
     if is_within_noise and not is_few and baseline in eligible:
         return baseline
     return best
@@ -331,4 +340,5 @@ def is_clearly_lower(
     tests = judge(function, data, [reference, confidence], any_level, fold).tests
     difference = float(tests.difference[0])  # the AURC of `confidence` minus that of `reference`
     standard_error = float(np.nan_to_num(tests.standard_error[0]))  # NaN where it cannot be estimated
+    # `_LEAST_GAIN_OVER_COMBINATION` is 0.5
     return difference <= -_LEAST_GAIN_OVER_COMBINATION * standard_error

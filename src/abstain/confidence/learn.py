@@ -236,9 +236,9 @@ def _prefer_combination(
 
     With few rows a model of all signals is often lower by chance. `results` and `scores` are the judgements and the
     out-of-fold confidences of all candidates, the baseline first; `fold` is the fold of each row, and `chosen` the
-    index of the chosen candidate, which is returned otherwise. `is_trusted` says that the combination is known to be
-    good from other data; if it is not, it must be at least as good as the baseline here. `data` holds the labelled
-    rows: inputs, losses, targets from 1 (best) to 0 (worst), weights and clusters.
+    index of the chosen candidate, which is returned otherwise. The caller asks only with few rows. `is_trusted` says
+    that the combination is known to be good from other data; if it is not, it must be at least as good as the baseline
+    here. `data` holds the labelled rows: inputs, losses, targets from 1 (best) to 0 (worst), weights and clusters.
     """
     names = [result.name for result in results]
     # only the model of all inputs (SIGNALS) is set against the combination (COMBINED), if both were tried
@@ -246,6 +246,7 @@ def _prefer_combination(
         return chosen
     combined = names.index(COMBINED)
     baseline = results[0]
+    # lower AURC is better; `is_clearly_lower` asks for half a standard error of the difference
     is_acceptable = is_trusted or results[combined].aurc <= baseline.aurc
     if is_acceptable and not is_clearly_lower(_NAME, data, scores[chosen], scores[combined], fold):
         return combined
@@ -256,13 +257,14 @@ def drop_useless_inputs(table: InputTable) -> tuple[InputTable, list[str]]:
     """Return the table without inputs that are constant or missing everywhere, and a sentence for each of them.
 
     Raises InputError if no signal and no class scores are left, since there is then no baseline. `table` holds the
-    inputs of all rows: signals (confidences), other numbers and categories by name, and class scores.
+    inputs of all rows: signals (confidences), other numbers and categories by name, and class scores. The given table
+    stays as it is. The user sees the sentences among the notes of the result.
     """
     if table.row_count == 0:
         raise InputError(f"{_NAME}: needs labelled rows, got none.")
     notes = []
     for name, column in table.numbers.items():  # signals and other numbers
-        values = column[~np.isnan(column)]
+        values = column[~np.isnan(column)]  # NaN where missing
         if not len(values):
             notes.append(f"{name!r} was left out: it is missing in every row.")
         elif len(values) == len(column) and bool(np.all(values == values[0])):
@@ -271,7 +273,7 @@ def drop_useless_inputs(table: InputTable) -> tuple[InputTable, list[str]]:
         else:
             continue
         table = table.without(name)
-    for name, labels in table.categories.items():
+    for name, labels in table.categories.items():  # a missing label is "(missing)", a label like any other
         if bool(np.all(labels == labels[0])):
             notes.append(f"{name!r} was left out: it is {str(labels[0])!r} in every row.")
             table = table.without(name)
@@ -295,7 +297,8 @@ def make_learning_data(
 
     Raises InputError, which names `function`, for weights that are negative, infinite or all 0, and for fewer than 10
     rows with a loss in the better or in the worse half of the range of losses. `table` holds the inputs of all rows,
-    and `losses` their losses.
+    and `losses` their losses; there must be at least one row. In the result, `target` is the loss scaled to 1 (best)
+    ... 0 (worst), weights have mean 1, and `cluster` numbers clusters from 0, None without clusters.
     """
     n = table.row_count
     weight = read_row_weights(function, sample_weight, n)
@@ -303,7 +306,7 @@ def make_learning_data(
     if clusters is not None:
         # the number of each row's cluster, from 0
         cluster = group_codes(function, clusters, (n,), "clusters").codes
-    has_mass = weight > 0
+    has_mass = weight > 0  # at least one row
     if not has_mass.all():
         table = table.take(has_mass)
         losses = losses[has_mass]
@@ -317,7 +320,7 @@ def make_learning_data(
         target = (highest - losses) / (highest - lowest)
     wrong_count = int(np.sum(target < 0.5))  # losses in the worse half of their range
     right_count = len(target) - wrong_count
-    if min(wrong_count, right_count) < MIN_OF_A_KIND:
+    if min(wrong_count, right_count) < MIN_OF_A_KIND:  # 10
         raise InputError(
             f"{function}: needs at least {MIN_OF_A_KIND} right and {MIN_OF_A_KIND} wrong rows, got "
             f"{right_count:,} right and {wrong_count:,} wrong. Label more rows, or use `combine_signals`, which needs "
@@ -335,8 +338,9 @@ def _find_leaks(data: LearningData) -> list[str]:
     it, with gaps below or above all numbers. A category does where its levels tell right from wrong
     (`_tells_right_from_wrong`). Two inputs of few values do together where their pairs of values tell it and neither
     does alone, as the prediction and the true label do. `data` holds the labelled rows, with the losses scaled to
-    targets from 1 (best) to 0 (worst); a row counts as right from 1/2 on. `data.table` has by name the numbers, NaN
-    where missing, and the categories, and the predicted class where there are class scores.
+    targets from 1 (best) to 0 (worst); a row counts as right from 1/2 on, and there are rows of both kinds.
+    `data.table` has by name the numbers, NaN where missing, and the categories, and the predicted class where there are
+    class scores.
     """
     is_right = data.target >= 0.5
     suspects = []
@@ -345,6 +349,7 @@ def _find_leaks(data: LearningData) -> list[str]:
     levels: dict[str, np.ndarray] = {}
     for name, column in data.table.numbers.items():
         # of the pairs of a right and a wrong row: in which the right one has the larger number
+        # `_share_in_order`: ties count half; 0.5 means that the input says nothing
         shares = [
             _share_in_order(np.where(np.isnan(column), gap, column), is_right) for gap in (-np.inf, np.inf)
         ]
@@ -352,7 +357,7 @@ def _find_leaks(data: LearningData) -> list[str]:
             suspects.append(name)
             continue
         values, level = np.unique(column, return_inverse=True)  # all NaN are one value
-        if len(values) <= _MANY_DISTINCT_VALUES:
+        if len(values) <= _MANY_DISTINCT_VALUES:  # 50: pairs are made of inputs of few values
             levels_of_numbers[name] = level
     for name, labels in data.table.categories.items():
         level = np.unique(labels, return_inverse=True)[1]
@@ -361,9 +366,10 @@ def _find_leaks(data: LearningData) -> list[str]:
         else:
             levels[name] = level
     if data.table.class_scores is not None and data.table.predicted is not None:
-        levels[PREDICTED_CLASS] = data.table.predicted
+        levels[PREDICTED_CLASS] = data.table.predicted  # by the name that notes give it
     levels |= levels_of_numbers
-    first_names = list(levels)[:_MAX_INPUTS_IN_PAIRS]
+    first_names = list(levels)[:_MAX_INPUTS_IN_PAIRS]  # bounds the number of pairs
+    # each pair of levels gets a number of its own: level of the first * number of levels of the second + second level
     pairs = [
         (first, second)
         for first, second in itertools.combinations(first_names, 2)
@@ -381,7 +387,8 @@ def _tells_right_from_wrong(level: np.ndarray, is_right: np.ndarray) -> bool:
     """Do the other rows of a row's level say, by their majority, whether it is right, for more than 99.9% of the rows?
 
     They must do so for most of the right and most of the wrong rows: where nearly all answers are right, every majority
-    is. `level` numbers the level of each row from 0.
+    is. `level` numbers the level of each row from 0; `is_right` says of each row whether it is right, and must have
+    rows of both kinds.
     """
     level = np.unique(level, return_inverse=True)[1]  # without gaps: pairs of levels are many
     others = np.bincount(level)[level] - 1  # for each row: the other rows of its level
@@ -389,6 +396,7 @@ def _tells_right_from_wrong(level: np.ndarray, is_right: np.ndarray) -> bool:
     # a row alone in its level is not predicted: 0 of 0 is no majority
     is_predicted = np.where(is_right, 2 * right_others > others, 2 * right_others < others)
     shares_of_both_kinds = (is_predicted[is_right].mean(), is_predicted[~is_right].mean())
+    # `_LEAK_SHARE` is 99.9%
     return bool(is_predicted.mean() > _LEAK_SHARE and min(shares_of_both_kinds) > 0.5)
 
 
@@ -404,6 +412,7 @@ def _choose_candidates(available: list[Candidate], names: Sequence[str] | None) 
     """Return the baseline and the candidates that the user named, or the usual ones if `names` is None.
 
     `available` are all that the inputs allow, the baseline first. Raises InputError for a name that is not among them.
+    `names` may be a single name. The baseline is always among the result, and first.
     """
     if names is None:
         return [candidate for candidate in available if candidate.by_default]
@@ -411,7 +420,7 @@ def _choose_candidates(available: list[Candidate], names: Sequence[str] | None) 
     requested = [names] if isinstance(names, str) else list(names)
     known_names = [candidate.name for candidate in available]
     for name in requested:
-        check_choice(_NAME, "candidates", name, known_names)
+        check_choice(_NAME, "candidates", name, known_names)  # raises for an unknown name
     return [candidate for candidate in available if candidate.name in (BASELINE, *requested)]
 
 
@@ -422,11 +431,12 @@ def _make_folds(
 
     Rows of one cluster share a fold. Without clusters, rows with equal inputs do, so that no row is judged by a model
     that was fitted on its copy. `data` holds the labelled rows: inputs, losses, targets from 1 (best) to 0 (worst),
-    weights and clusters. `rng` is the source of all randomness.
+    weights and clusters. `rng` is the source of all randomness: a generator, or a seed. Folds are numbered from 0.
+    Raises InputError if there are fewer clusters, or different rows, than folds.
     """
     generator = np.random.default_rng(rng)
     is_wrong = data.target < 0.5
-    if data.cluster is not None:
+    if data.cluster is not None:  # `cluster` numbers the cluster of each row from 0
         return assign_folds(_NAME, fold_count, data.cluster, is_wrong, generator), []
     distinct_row = find_repeated_rows(data.table)
     row_count = len(distinct_row)
@@ -434,13 +444,13 @@ def _make_folds(
     repeated_count = row_count - distinct_count
     # Equal rows are copies only if some input has so many values (as class scores have) that rows are hardly equal by
     # chance. Where all inputs have few values, equal rows are different cases.
-    many_values = max(_MANY_DISTINCT_VALUES, row_count // 10)
+    many_values = max(_MANY_DISTINCT_VALUES, row_count // 10)  # 50, or a tenth of the rows
     has_many_values = [
         len(np.unique(column[~np.isnan(column)])) > many_values for column in data.table.numbers.values()
     ]
     looks_copied = any(has_many_values) or data.table.class_scores is not None
     notes = []
-    if looks_copied and repeated_count > _MOST_COPIES_WITHOUT_NOTE * row_count:
+    if looks_copied and repeated_count > _MOST_COPIES_WITHOUT_NOTE * row_count:  # 5% of the rows
         notes.append(
             f"{count_noun(repeated_count, 'row')} repeat the inputs of another row. Copies were kept in one fold; if "
             f"rows belong together (a patient, a document), pass `clusters`."
@@ -463,10 +473,10 @@ def _measure_contributions(
     `fold` is the fold of each row, and `profiles` holds for each fold the distribution of every input in the rows
     outside it. Empty unless the candidate is the model of all inputs, and has more than one. `data` holds the labelled
     rows: inputs, losses, targets from 1 (best) to 0 (worst), weights and clusters. `level` is the two-sided confidence
-    level, such as 0.95.
+    level, such as 0.95. A difference is AURC with all inputs minus AURC without one: negative if the input helps.
     """
-    names = profiles[0].names
-    if candidate.name != SIGNALS or len(names) < 2:
+    names = profiles[0].names  # of all inputs, the same in every fold
+    if candidate.name != SIGNALS or len(names) < 2:  # "signals" is the model of all inputs
         return ()
     scores_with_all = np.empty(len(fold))
     scores_without = {name: np.empty(len(fold)) for name in names}
@@ -476,11 +486,13 @@ def _measure_contributions(
         held_out = data.table.take(np.flatnonzero(is_held_out))
         model = candidate.fit(fitted, profile)
         scores_with_all[is_held_out] = model.apply(held_out)
+        # by name of the input that is left out: confidences of the held-out rows
         scores = score_without_inputs(
             model, fitted=(fitted.table, fitted.target, fitted.weight), held_out=held_out, names=names
         )
         for name in names:
             scores_without[name][is_held_out] = scores[name]
+    # all against the first one, the scores with all inputs
     tests = judge(_NAME, data, [scores_with_all, *scores_without.values()], level, fold).tests
     # the tests are of AURC without each input minus AURC with all; contributions have the opposite sign
     return tuple(

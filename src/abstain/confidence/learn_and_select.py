@@ -204,10 +204,10 @@ def _split(block_of_row: np.ndarray, share: float, rng: np.random.Generator) -> 
     """Return a random mask of about this share of the rows, at least one block on either side.
 
     A block is a cluster, or the copies of one row: its rows stay together. `block_of_row` is the number of each row's
-    block, from 0 on. Raises InputError if all rows are one block. `rng` is the source of
-    all randomness.
+    block, from 0 on without gaps. Raises InputError if all rows are one block. `rng` is the source of all randomness.
+    True in the mask is a row to fit on, False one to certify on. `share` lies in (0, 1).
     """
-    sizes = np.bincount(block_of_row)
+    sizes = np.bincount(block_of_row)  # number of rows of each block
     if len(sizes) < 2:
         raise InputError(f"{_NAME}: needs at least two clusters to split, got {len(sizes)}.")
     shuffled = rng.permutation(len(sizes))
@@ -233,7 +233,9 @@ def _take(value: Any, mask: np.ndarray) -> Any:
 def _advise(n_fit: int, n_certify: int, *, feasible: bool, is_limited: bool) -> str:
     """How else the rows could be split, in one sentence.
 
-    `is_limited` says that fewer than half of the rows were fitted on because 2,000 are enough.
+    `n_fit` rows were fitted on, and `n_certify` others certified the threshold. `feasible` says whether some threshold
+    keeps the promise. `is_limited` says that fewer than half of the rows were fitted on because 2,000
+    (`_ENOUGH_TO_FIT`) are enough; it is False if the user chose the share.
     """
     if not feasible:
         return "Nothing was certified: label more rows, or give a smaller `fit_share` to certify on more of them."

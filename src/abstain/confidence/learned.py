@@ -116,10 +116,11 @@ class LearnedConfidence(_tables.Notebook, Stored):
             categories=categories,
             predicted=predicted,
         )
-        self.model.profile.check_names(function, table)
+        self.model.profile.check_names(function, table)  # raises if an input is missing as a whole
+        # one sentence for each change of an input
         for change in self.model.profile.find_changes(table):
             warnings.warn(f"{function}: {change}", AbstainWarning, stacklevel=2)
-        confidence = self.model.apply(table)
+        confidence = self.model.apply(table)  # shape (n,), numpy
         # the result goes to the array library of one input; of categories alone it is a numpy array
         first_column = next(iter((signals or features or {}).values()), None)
         example = next((array for array in (logits, probs, first_column) if array is not None), None)
@@ -152,6 +153,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
         `self.keep` is the rule by which a candidate was kept: "lowest" (lowest AURC out of fold, proven or not) or
         "proven" (better than the baseline by the test at `self.level`); `self.proven` says whether this test shows it.
         `self.kept` is the name of the kept candidate. `self.candidates` are all that were judged, the baseline first.
+        Notes of leaks exist for inputs that tell right from wrong nearly perfectly.
         """
         if self.result is None:  # no candidates were compared
             return f"Made without labels: {self.kept}."
@@ -192,7 +194,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
         `confidence` is what a call returned, one number per row; `function` is named in the message. Rows are
         recognised by their confidence. Where many rows share one, as with a few stated numbers, they cannot be.
         """
-        if self.fitted is None:  # made without labels
+        if self.fitted is None:  # made without labels, so that no row was fitted on
             return
         # of these rows, those that are recognised; 0 if there are no more than chance explains
         share = self.fitted.share_known(np.asarray(confidence, dtype=np.float64))
@@ -204,7 +206,11 @@ class LearnedConfidence(_tables.Notebook, Stored):
             )
 
     def frame(self, library: str | None = None) -> Any:
-        """The candidates as a data frame, one row each; `library` is "pandas", "polars", "dict" or None (choose)."""
+        """The candidates as a data frame, one row each; `library` is "pandas", "polars", "dict" or None (choose).
+
+        The columns are the attributes of `CandidateResult` in this order, and whether the candidate was kept. There are
+        no rows if there were no labels.
+        """
         names = (
             "name",
             "aurc",
@@ -230,7 +236,8 @@ class LearnedConfidence(_tables.Notebook, Stored):
         """The tables that the repr and the command line show, by caption: cells of text by column title.
 
         Candidates were judged on rows that they were not fitted on; there are none if there were no labels. The one
-        that was kept has a star. Contributions are what each input adds, and may be empty.
+        that was kept has a star. Contributions are what each input adds, and may be empty. All columns of a table have
+        the same number of cells. `_show_difference` writes a difference and its interval.
         """
         cells_by_caption = {}
         if self.candidates:  # the first is the baseline, which is compared with nothing
@@ -244,7 +251,7 @@ class LearnedConfidence(_tables.Notebook, Stored):
                 ],
                 "minus baseline": [
                     _show_difference(result.difference, result.difference_low, result.difference_high)
-                    if index
+                    if index  # not the baseline
                     else "-"
                     for index, result in enumerate(self.candidates)
                 ],

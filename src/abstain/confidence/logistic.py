@@ -37,10 +37,11 @@ def fit_logistic(
     -------
     ndarray, shape (columns,)
         The coefficients. The objective is strictly convex, so there is one solution, and Newton's method with step
-        halving finds it.
+        halving finds it. If it has not come to rest after `_MAX_STEPS` steps, the last coefficients are returned.
     """
     coefficients = np.zeros(features.shape[1]) if start is None else start.copy()
-    linear = features @ coefficients
+    linear = features @ coefficients  # log-odds of each row
+    # the penalised loss that is minimised
     objective = _objective(linear, coefficients, target, weight, penalty)
     for _ in range(_MAX_STEPS):
         probability = sigmoid(linear)
@@ -49,20 +50,22 @@ def fit_logistic(
         hessian = features.T @ (features * curvature[:, None])
         hessian[np.diag_indices_from(hessian)] += penalty
         step = np.linalg.solve(hessian, gradient)
-        share = 1.0
+        share = 1.0  # of the Newton step; halved until the objective does not rise
         while True:
             new_coefficients = coefficients + share * step
             new_linear = features @ new_coefficients
             new_objective = _objective(new_linear, new_coefficients, target, weight, penalty)
+            # a millionth of a step that still raises it: only rounding is left
             if new_objective <= objective or share < _SMALLEST_STEP:
                 break
             share /= 2
         decrease = objective - new_objective
-        if decrease < 0:  # rounding: no step improves any more
+        if decrease < 0:  # rounding: no step improves any more, so that the coefficients before it are kept
             break
         coefficients = new_coefficients
         linear = new_linear
         objective = new_objective
+        # smaller changes do not change a ranking
         if decrease <= _RELATIVE_DECREASE * abs(objective):
             break
     return coefficients

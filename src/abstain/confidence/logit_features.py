@@ -20,12 +20,14 @@ def logit_feature_names(kind: str, class_count: int) -> tuple[str, ...]:
     """Name the columns of `compute_logit_features`, in order, for `kind` "logits" or "probs" and so many classes.
 
     The features of two classes are all functions of the one margin, so that is the only column then. Probabilities
-    have no overall size, so the features that measure it are left out.
+    have no overall size, so the features that measure it are left out. The order must stay that of `features_of_rows`,
+    and stored models depend on it.
     """
     if class_count == 2:
         return ("log-odds of the prediction",)
-    top_count = min(_TOP_CLASSES, class_count)
+    top_count = min(_TOP_CLASSES, class_count)  # at most 10
     names = ["log-odds of the prediction", "margin", "negative entropy"]
+    # 1 is the most likely class
     names += [f"log-probability of class {place} by rank" for place in range(1, top_count + 1)]
     if kind == "logits":
         names += ["centred maximum", "centred energy", "spread"]
@@ -37,8 +39,8 @@ def compute_logit_features(classes: ClassScores) -> tuple[np.ndarray, np.ndarray
     """Return features of each row of class scores, shape (n, features), and its two leading classes, shape (n,) each.
 
     The first of these is the predicted class, the second the runner-up. `classes` holds checked logits or probabilities
-    of shape (n, K) on the host. Columns are those that `logit_feature_names` lists. All are finite, and none changes if
-    a constant is added to a row of logits.
+    of shape (n, K) with K >= 2, on the host. Equal scores: the first column leads. Columns are those that
+    `logit_feature_names` lists. All are finite, and none changes if a constant is added to a row of logits.
     """
     is_logits = classes.kind == "logits"
 
@@ -50,6 +52,7 @@ def compute_logit_features(classes: ClassScores) -> tuple[np.ndarray, np.ndarray
         predicted = np.argmax(rows, axis=1)
         other_scores = np.where(np.arange(rows.shape[1]) == predicted[:, None], -np.inf, rows)
         runner_up = np.argmax(other_scores, axis=1)
+        # a probability of 0 gets a finite logarithm, -60
         logits = rows if is_logits else np.log(np.maximum(rows, np.exp(LOWEST_LOG_PROBABILITY)))
         features = features_of_rows(np, logits, is_logits)
         return np.column_stack([features, predicted, runner_up])
@@ -62,15 +65,16 @@ def features_of_rows(xp: Any, logits: Array, has_size: bool) -> Array:
     """Features of rows of logits, shape (n, K), in the array library `xp` (numpy or torch); shape (n, features).
 
     `has_size` is True for logits; their overall size then has features of its own, the last ones. It is False for
-    logarithms of probabilities, whose overall size means nothing. Columns are those that `logit_feature_names` lists.
+    logarithms of probabilities, whose overall size means nothing. Columns are those that `logit_feature_names` lists,
+    in its order. K is at least 2. Logits are finite.
     """
     class_count = logits.shape[1]
-    top_count = min(_TOP_CLASSES, class_count)
+    top_count = min(_TOP_CLASSES, class_count)  # at most 10 classes
     largest = xp.amax(logits, 1)[:, None]
     # distances below the largest logit, smallest (that of the prediction, 0) first
-    distance = xp.clip(largest - logits, None, -LOWEST_LOG_PROBABILITY)
+    distance = xp.clip(largest - logits, None, -LOWEST_LOG_PROBABILITY)  # at most 60
     nearest = _smallest_in_order(xp, distance, top_count)  # shape (n, top_count)
-    odds = xp.exp(-distance)
+    odds = xp.exp(-distance)  # of each class relative to the predicted one
     total = xp.sum(odds, 1)
     log_total = xp.log(total)  # log-sum-exp of the logits less the largest
     # The odds of the other classes together, relative to the second: e^(margin - distance), at most 1 for each. That of

@@ -74,7 +74,8 @@ def make_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan) -> 
 
     `table` holds the inputs of all rows, `profile` their distribution in the rows that are learned from. `numbers` of
     both are the signals and the features, by name; `profile.categories` has the share of each level of a category. A
-    row whose level is not among these has 0 in all of them. Class scores are there whenever the plan reads them.
+    row whose level is not among these has 0 in all of them. The order must stay that of `describe_columns`. Class
+    scores are there whenever the plan reads them.
     """
     columns: list[np.ndarray] = []
     if plan.numbers:
@@ -89,8 +90,9 @@ def make_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan) -> 
             columns.append((centred_ranks[first] * centred_ranks[second])[:, None])
     if plan.categories:
         for name, shares in profile.categories.items():
+            # the place of each row's level among those in learning, which are in increasing order; -1 if not there
             codes = _level_codes(table.categories[name], levels=np.asarray(list(shares)))
-            columns.append(_flags(codes, len(shares)))
+            columns.append(_flags(codes, len(shares)))  # 0/1 columns, one per level
     if plan.logits:
         assert table.logit_features is not None
         columns.append(table.logit_features)
@@ -141,10 +143,11 @@ def describe_columns(profile: InputProfile, plan: ColumnPlan) -> list[DesignColu
 
     `profile` holds the distribution of every input in the rows that are learned from, `plan` says which inputs are
     read. `plan.transfer` is a combination of signals learned elsewhere, whose value is one more column; None if there
-    is none.
+    is none. A column of two inputs is their product. `penalty` is the ridge penalty of the standardised column, and
+    `is_flag` marks 0/1 columns, which are not divided by their spread.
     """
     # the other columns only correct a transferred score, so their penalties are larger then
-    factor = 1.0 if plan.transfer is None else _TRANSFER_FACTOR
+    factor = 1.0 if plan.transfer is None else _TRANSFER_FACTOR  # 3
     columns: list[DesignColumn] = []
     if plan.numbers:
         names = list(profile.numbers)
@@ -203,7 +206,8 @@ def make_tree_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan
     Codes are, for each category, the place of a row's level among the levels in `profile`, -1 for a level that is not
     among them (a missing label is the level "(missing)"), then the predicted class and the class in the second place as
     columns of the class scores. A row always has these two, and a class that was never predicted in learning has its
-    own code too. The value of a combination learned elsewhere (`plan.transfer`) is a column of linear models alone.
+    own code too. The order must stay that of `list_tree_inputs`. The value of a combination learned elsewhere
+    (`plan.transfer`) is a column of linear models alone.
     """
     numbers: list[np.ndarray] = []  # one vector per column
     codes: list[np.ndarray] = []
@@ -211,7 +215,7 @@ def make_tree_columns(table: InputTable, profile: InputProfile, plan: ColumnPlan
         # by name, signals first and then features; so is `table.numbers`
         for name, reference in profile.numbers.items():
             column = table.numbers[name]
-            # ranks are from 0 to 1; missing values get one below all others, so that a tree can tell them apart
+            # ranks are from 0 to 1; missing values get -1, below all others, so that a tree can tell them apart
             numbers.append(np.where(np.isnan(column), _RANK_OF_MISSING, reference.rank(column)))
     if plan.logits:
         assert table.logit_features is not None
@@ -241,7 +245,11 @@ class TreeInputs(NamedTuple):
 
 
 def list_tree_inputs(profile: InputProfile, plan: ColumnPlan) -> TreeInputs:
-    """Return the inputs of the columns that `make_tree_columns` makes; class scores are "logits" or "probs"."""
+    """Return the inputs of the columns that `make_tree_columns` makes; class scores are "logits" or "probs".
+
+    `profile` holds the inputs by name, `plan` says which of them are read. The result has one name per column of
+    numbers and one per column of codes, in the order of `make_tree_columns`; both may be empty.
+    """
     kind = str(profile.kind)
     of_numbers: list[str] = []
     of_codes: list[str] = []
@@ -251,5 +259,6 @@ def list_tree_inputs(profile: InputProfile, plan: ColumnPlan) -> TreeInputs:
         of_numbers += [kind] * len(logit_feature_names(kind, profile.class_count or 2))
     if plan.categories:
         of_codes += list(profile.categories)
+    # the predicted class and the class in the second place, one column each
     of_codes += [kind] * [plan.classes, plan.runner_up].count(True)
     return TreeInputs(tuple(of_numbers), tuple(of_codes))

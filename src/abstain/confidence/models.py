@@ -137,7 +137,9 @@ class Standardised(NamedTuple):
 def standardise(columns: np.ndarray, descriptions: list[DesignColumn], weight: np.ndarray) -> Standardised:
     """Centre columns and divide all but flags by their spread; a constant column becomes 0.
 
-    `columns` has shape (n, columns), `descriptions` one entry per column, `weight` one per row.
+    `columns` has shape (n, columns), `descriptions` one entry per column, `weight` one per row, not all 0. A
+    description says whether its column is a 0/1 flag, and its ridge penalty. In the result, `features` and `penalty`
+    have an intercept in front, a column of ones with hardly a penalty; `centre` and `scale` have not.
     """
     is_flag = np.asarray([column.is_flag for column in descriptions], dtype=bool)
     penalty = np.asarray([_INTERCEPT_PENALTY, *(column.penalty for column in descriptions)])
@@ -169,7 +171,7 @@ def fit_linear(
         plan=plan,
         centre=ready.centre,
         scale=ready.scale,
-        weights=coefficients[1:],
+        weights=coefficients[1:],  # the first column of `ready.features` is the intercept
         intercept=float(coefficients[0]),
     )
 
@@ -184,13 +186,14 @@ def score_without_inputs(
 
     `model` was fitted on `fitted`, a table with its targets (1 for right to 0 for wrong) and weights. All columns that
     read the input are removed, its products with others included. What `names` lists are inputs, of which the model
-    reads at least one more. Scores are log-odds but for a constant.
+    reads at least one more. Scores are log-odds but for a constant. The result has for each name one score per held-out
+    row; `fitted` and `held_out` have the same inputs. `model.linear` must not be None.
     """
     linear_scores = _score_linear_without_inputs(model, fitted, held_out, names)
     if model.trees is None:
         return linear_scores
     tree_scores = _score_trees_without_inputs(model, fitted, held_out, names)
-    # the same mean as in `fit_with_trees`
+    # the same weighted mean as in `fit_with_trees`; each part is by name
     return {name: (1 - _TREE_SHARE) * linear_scores[name] + _TREE_SHARE * tree_scores[name] for name in names}
 
 
@@ -202,17 +205,20 @@ def _score_linear_without_inputs(
 ) -> dict[str, np.ndarray]:
     """Return the log-odds of held-out rows by the linear part of a model, fitted again without each of the inputs.
 
-    The arguments are those of `score_without_inputs`. Each fit starts from the weights of the model.
+    `model` was fitted on `fitted`: a table, its targets (1 for right to 0 for wrong) and its weights. `names` are the
+    inputs to leave out, one at a time. Each fit starts from the weights of the model, which saves steps.
     """
     linear = model.linear
     assert linear is not None
     table, target, weight = fitted
+    # for each column: the names of the inputs that it is made of, and its penalty
     descriptions = describe_columns(model.profile, linear.plan)
     # `ready.features` and `ready.penalty` begin with the intercept
     ready = standardise(make_columns(table, model.profile, linear.plan), descriptions, weight)
     new_columns = (make_columns(held_out, model.profile, linear.plan) - ready.centre) / ready.scale
     new_features = np.column_stack([np.ones(held_out.row_count), new_columns])
-    start = np.concatenate([[linear.intercept], linear.weights])  # of the same standardised columns
+    # of the same standardised columns; with trees, multiplied by a share, which is as good to start from
+    start = np.concatenate([[linear.intercept], linear.weights])
     scores = {}
     for name in names:
         # the intercept, which is the first column, is always kept
@@ -232,8 +238,9 @@ def _score_trees_without_inputs(
 ) -> dict[str, np.ndarray]:
     """Return the sums of trees, fitted again without each of the inputs, for held-out rows.
 
-    The arguments are those of `score_without_inputs`. Trees are fitted again from the first one on that asks about the
-    input: those before it would be the same.
+    `model` was fitted on `fitted`: a table, its targets (1 for right to 0 for wrong) and its weights. `names` are the
+    inputs to leave out, one at a time. Trees are fitted again from the first one on that asks about the input: those
+    before it would be the same.
     """
     linear = model.linear
     assert linear is not None
@@ -242,9 +249,11 @@ def _score_trees_without_inputs(
     inputs = list_tree_inputs(model.profile, linear.plan)
     columns = make_tree_columns(table, model.profile, linear.plan)
     new_columns = make_tree_columns(held_out, model.profile, linear.plan)
-    trees = model.trees.scaled(1 / _TREE_SHARE)  # as they were fitted
+    # the model stores them multiplied by their share of the mean; this is how they were fitted
+    trees = model.trees.scaled(1 / _TREE_SHARE)
     scores = {}
     for name in names:
+        # one entry per column of the trees: numbers, then codes
         is_removed = np.asarray([other == name for other in (*inputs.of_numbers, *inputs.of_codes)])
         fitted_again = fit_trees(
             columns.without(name, inputs),
@@ -273,11 +282,12 @@ def fit_with_trees(
     """Fit a linear model and boosted trees to the same rows; the confidence is a weighted mean of their log-odds.
 
     `table` holds the inputs of all rows, `profile` their distribution, and `plan` says which of them are read. `target`
-    is from 1 (right) to 0 (wrong), `weight` the mass of each row.
+    is from 1 (right) to 0 (wrong), neither all 1 nor all 0; `weight` is the mass of each row, with mean 1.
     """
     linear = fit_linear(table, profile, plan, target, weight)
     trees = fit_trees(make_tree_columns(table, profile, plan), target, weight)
-    # a model adds up the log-odds of its two parts: multiplied by their shares, the sum is their mean
+    # A model adds up the log-odds of its two parts: multiplied by their shares, the sum is their mean. `scaled`
+    # multiplies all values of a part; `_TREE_SHARE` is 1/3.
     return ConfidenceModel(
         profile=profile, linear=linear.scaled(1 - _TREE_SHARE), trees=trees.scaled(_TREE_SHARE)
     )
@@ -288,7 +298,8 @@ def shrink_to_max_softmax(
 ) -> ConfidenceModel:
     """Average a model of class scores alone with a logistic regression on the log-odds of the max softmax.
 
-    `table`, `target` (1 for right to 0 for wrong) and `weight` are those of the rows that the model was fitted on.
+    `table`, `target` (1 for right to 0 for wrong) and `weight` are those of the rows that the model was fitted on. The
+    given model stays as it is. The share of the model in the mean is `_MODEL_SHARE_WHEN_SHRUNK`, 0.7.
     """
     linear = model.linear
     assert linear is not None
@@ -346,7 +357,8 @@ class ConfidenceModel(Stored):
         """Return one confidence per row of a table that has the inputs of the profile, higher = surer.
 
         The model is exactly one of `single` (one score), `combination` (a weighted sum of ranks of signals) and
-        `linear`, to which `trees` may add; the others are None. `linear.plan` says which inputs are read.
+        `linear`, to which `trees` may add; the others are None. `linear.plan` says which inputs are read. A row without
+        the signal of `single` gets the lowest confidence. The table is not checked here.
         """
         if self.single is not None:
             return self.single.apply(table)
@@ -355,7 +367,7 @@ class ConfidenceModel(Stored):
         assert self.linear is not None
         # log-odds, a part of the rows at a time: their columns need much memory
         confidence = np.empty(table.row_count)
-        for start in range(0, table.row_count, _ROWS_AT_ONCE):
+        for start in range(0, table.row_count, _ROWS_AT_ONCE):  # 16,384
             rows = np.arange(start, min(start + _ROWS_AT_ONCE, table.row_count))
             part = table if len(rows) == table.row_count else table.take(rows)  # all rows: without a copy
             log_odds = self.linear.apply(part, self.profile)
@@ -375,7 +387,8 @@ class ConfidenceModel(Stored):
         """Return each rule that a stored model must keep, as the message to show, and whether it keeps it.
 
         A model is exactly one of a single score, a linear model (alone or with trees) and a combination; the others are
-        None. `fits` of a part says whether it can be computed from the inputs of `self.profile`.
+        None. `fits` of a part says whether it can be computed from the inputs of `self.profile`. The caller raises with
+        the message of a rule that is False.
         """
         functions = [part for part in (self.single, self.linear, self.combination) if part is not None]
         if not self.profile.is_consistent:  # then the other rule cannot be checked

@@ -78,8 +78,9 @@ class ShippedWeights(Stored):
     def find_columns(self, names: tuple[str, ...]) -> dict[str, str] | str:
         """Return by role the name that the user gave this input, or a sentence that names the first one missing.
 
-        A role is an input of the weights, such as "token_probability"; `names` are the user's inputs. `ROLE_NAMES`
-        lists what each role may be called.
+        A role is an input of the weights, such as "token_probability"; `self.signals` are all roles, and `names` are
+        the user's inputs. `ROLE_NAMES` lists what each role may be called. The caller tells the two results apart by
+        their type.
         """
         name_of_role = {}
         for role in self.signals:
@@ -97,10 +98,10 @@ class ShippedWeights(Stored):
         A role is an input of the weights, such as "token_probability", whatever the user calls it. `columns` holds one
         vector per role in the order of `signals`, NaN where missing. `references` holds for each role how it is
         distributed in these rows: the ranks of its values, and the share of rows that lack it. `largest_deviation` is
-        in standard deviations.
+        in standard deviations. There must be at least two rows; the caller asks for 50.
         """
         for role, reference in references.items():
-            if reference.missing > self.largest_missing:
+            if reference.missing > self.largest_missing:  # both are shares of the rows
                 return (
                     f"{role} is missing in {reference.missing:.0%} of the rows, in learning in at most "
                     f"{self.largest_missing:.0%}"
@@ -152,7 +153,8 @@ def rank_correlations(
 ) -> np.ndarray:
     """Rank correlation of each pair of inputs, in the order (0, 1), (0, 2), ...; missing values have the middle rank.
 
-    0 where an input is constant.
+    0 where an input is constant. `columns` has one vector per role of the weights, `references` how it is distributed:
+    both by role in the same order, which is that of the pairs. Ranks are among the rows of the references.
     """
     ranks = np.stack([reference.rank(columns[role]) for role, reference in references.items()])
     deviations = ranks - ranks.mean(axis=1, keepdims=True)

@@ -53,10 +53,12 @@ class RankReference:
     def of(cls, signal: np.ndarray, weight: np.ndarray | None = None) -> RankReference:
         """Summarise a signal, one float per row with NaN where it is missing; some value must be there.
 
-        `weight` is the mass of each row, by default 1. Rows of weight 0 do not count.
+        `weight` is the mass of each row, by default 1. Rows of weight 0 do not count. All distinct values are stored,
+        or some 257 of them if there are more; infinite values count as missing.
         """
         mass = np.ones(len(signal)) if weight is None else weight
         is_present = np.isfinite(signal) & (mass > 0)
+        # distinct values in increasing order, and for each row the index of its value among them
         distinct, code = np.unique(signal[is_present], return_inverse=True)
         mass_of_value = np.bincount(code, weights=mass[is_present], minlength=len(distinct))
         present_mass = mass_of_value.sum()
@@ -66,7 +68,7 @@ class RankReference:
         stored_ranks = ranks
         if len(distinct) > _MAX_REFERENCE_VALUES:
             # ranks at which values are stored: even ones, and more of them towards either end
-            even = np.linspace(ranks[0], ranks[-1], _EVEN_VALUES)
+            even = np.linspace(ranks[0], ranks[-1], _EVEN_VALUES)  # 225, and 16 in each tail
             low_tail = np.geomspace(ranks[0], 1 / _EVEN_VALUES, _TAIL_VALUES)
             high_tail = 1 - np.geomspace(1 - ranks[-1], 1 / _EVEN_VALUES, _TAIL_VALUES)
             positions = np.concatenate([even, low_tail, high_tail])
@@ -91,13 +93,15 @@ class RankReference:
         """Largest difference between the cumulative distribution of a signal and that of the reference rows.
 
         It lies between 0 and 1 and ignores rows where the signal is missing; 0 if all are. The shares of rows below and
-        up to each stored value are compared. Where only some values are stored, the means of these two shares are.
+        up to each stored value are compared. Where only some values are stored, the means of these two shares are: a
+        rank is the share of the reference rows below a value plus half of the share that are equal to it.
         """
         sorted_values = np.sort(signal[np.isfinite(signal)])
         if not len(sorted_values):
             return 0.0
         below = np.searchsorted(sorted_values, self.values, side="left") / len(sorted_values)
         up_to = np.searchsorted(sorted_values, self.values, side="right") / len(sorted_values)
+        # for each stored value the share of the reference rows up to it; None if only some values are stored
         reference_up_to = self._shares_up_to_values()
         if reference_up_to is None:
             return float(np.max(np.abs((below + up_to) / 2 - self.ranks)))
