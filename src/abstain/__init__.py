@@ -169,11 +169,15 @@ declare_engine("spark", "abstain.engines.spark")
 if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
 
     def __getattr__(name: str) -> Any:
-        """Import a module of the package, or a name from its module, on first use."""
+        """Import a module of the package, or a name from its module, on first use.
+
+        Python calls this for a name that the package does not have yet. Any other name raises AttributeError.
+        """
         if name in _MODULE_OF_NAME:
             value = getattr(importlib.import_module(f"abstain.{_MODULE_OF_NAME[name]}"), name)
             globals()[name] = value  # found there from now on, without this function
             return value
+        # An imported module is an attribute of the package from then on.
         if name in (*_MODULES_IN_ALL, *_MODULES_NOT_IN_ALL, *_MODULES_THAT_NEED_EXTRAS):
             try:
                 return importlib.import_module(f"abstain.{name}")

@@ -78,10 +78,12 @@ def _host_view(x: Array) -> np.ndarray | None:
     """View `x` as numpy, without a copy except for lists and bfloat16.
 
     None if it is on a device, an array of another library than numpy, torch and jax, a jax tracer, or a torch tensor
-    that is part of a gradient. Raises DtypeError for a masked array.
+    that is part of a gradient. The caller then computes in the array's own library. Raises DtypeError for a masked
+    array, which is a kind of numpy array.
     """
     if type(x) is np.ndarray:
         return x
+    # a subclass of numpy's array, a list, a number, a column of pandas or polars
     if isinstance(x, np.ndarray) or not is_array(x):
         return np.asarray(_refuse_masked(x))
     if is_torch(x):
@@ -133,15 +135,16 @@ class Backend(NamedTuple):
     def asarray(self, x: Array, like: Array = None) -> Array:
         """Convert `x` to an array of this library: on the host a numpy view, otherwise on the device of `like`.
 
-        Only torch arrays are moved to another device; arrays of other libraries stay where they are. Raises DtypeError
-        for a masked array.
+        Only torch arrays are moved to another device; arrays of other libraries stay where they are. `like` is another
+        argument of the same call, None for the default device. `self.xp` is the array-API namespace of the library, and
+        `self.is_host` says that it is numpy. Raises DtypeError for a masked array.
         """
         if self.is_host:
-            view = _host_view(x)
+            view = _host_view(x)  # None for an array that has to be copied to the host
             return np.asarray(x) if view is None else view
         if is_torch(x) and is_torch(like):
             return x.to(like.device)
-        if is_array(x) and not isinstance(x, np.ndarray):
+        if is_array(x) and not isinstance(x, np.ndarray):  # `backend_of` has refused a mixture of libraries
             return x
         if is_torch(like):
             return sys.modules["torch"].as_tensor(_refuse_masked(x), device=like.device)
@@ -171,6 +174,7 @@ def backend_of(*arrays: Array) -> Backend:
     ]
     if not not_numpy:
         return _NUMPY_BACKEND
+    # `_host_view` returns a numpy view, or None for an array on a device or one that is part of a gradient
     if all(_host_view(array) is not None for array in not_numpy):
         return Backend(xp=np, to_input_library=_converter_to_library_of(not_numpy[0]), is_host=True)
     import array_api_compat
@@ -183,6 +187,7 @@ def backend_of(*arrays: Array) -> Backend:
             f"abstain: arrays must come from one library where one of them is on a device or has a gradient, got "
             f"{' and '.join(libraries)}. Convert the others first."
         )
+    # its library computes, so that results are in it already
     xp = array_api_compat.array_namespace(*not_numpy)
     return Backend(xp=xp, to_input_library=lambda value: value, is_host=False)
 
@@ -232,7 +237,7 @@ def extremes(xp: Namespace, x: Array) -> tuple[Array, Array]:
 
 
 def running_max(xp: Namespace, x: Array) -> Array:
-    """Cumulative maximum along the last axis (the array API has none)."""
+    """Cumulative maximum along the last axis (the array API has none); `xp` is the array library of `x`."""
     if xp is np:
         return np.maximum.accumulate(x, axis=-1)
     if is_torch(x):

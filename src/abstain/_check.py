@@ -33,9 +33,8 @@ from abstain.errors import DtypeError, InputError, ShapeError
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
-_WITHOUT_ROW_LABELS = frozenset(
-    {np.ndarray, type(None), bool, int, float, str, list}
-)  # types of most arguments
+# types of most arguments, which have no row labels
+_WITHOUT_ROW_LABELS = frozenset({np.ndarray, type(None), bool, int, float, str, list})
 _LONGEST_TUPLE_OF_ARRAYS = 8  # a longer tuple holds numbers
 _SIGN_HINT = "Confidence means higher = surer; negate an uncertainty first."
 # by the size of a float in bytes: the unsigned integer of that size, and the bits of infinity
@@ -78,12 +77,14 @@ def check_row_order(function: str, arguments: Mapping[str, Any]) -> None:
     pass: a filtered column beside a computed one is combined by position on purpose. `function` is the public function
     that messages name; `arguments` are those of one call, by name.
     """
-    indexes: dict[str, Any] = {}  # by the name of the argument; of equal ones the first
+    # By the name of the argument: the row labels (index) of a pandas column. Of equal ones the first.
+    indexes: dict[str, Any] = {}
     for argument, value in arguments.items():
         for name, index in _row_labels(argument, value):
             if any(index is known or index.equals(known) for known in indexes.values()):
                 continue
             for known_name, known in indexes.items():
+                # the same labels, and not equal: another order, or another number of repeats
                 if len(index) == len(known) and index.isin(known).all() and known.isin(index).all():
                     raise InputError(
                         f"{function}: `{known_name}` and `{name}` must have their rows in one order, got the same "
@@ -131,7 +132,7 @@ def check_choice(
         return
     listed = ", ".join(f'"{choice}"' for choice in choices)
     message = f"{function}: `{argument}` must be one of {listed}, got {value!r}."
-    suggestion = suggest_name(value, choices, aliases)
+    suggestion = suggest_name(value, choices, aliases)  # 'Did you mean "aurc"?', or "" without a similar name
     raise InputError(f"{message} {suggestion}" if suggestion else message)
 
 
@@ -150,6 +151,7 @@ def check_fraction(
 
     Raises InputError, which names `function` and `argument`, for anything else.
     """
+    # raises InputError for anything but a number; NaN fails the comparisons below
     number = _to_number(function, argument, value, "a number between 0 and 1")
     is_above_low = number > 0 if open_low else number >= 0
     is_below_high = number < 1 if open_high else number <= 1
@@ -167,7 +169,7 @@ def check_delta(function: str, value: Any) -> float:
 
     Raises InputError, which says what delta is, for anything else, such as the 0.95 of a level of confidence.
     """
-    delta = check_fraction(function, "delta", value, open_high=True)
+    delta = check_fraction(function, "delta", value, open_high=True)  # raises unless 0 < delta < 1
     explanation = explain_large_delta(delta)  # empty if delta is at most `LARGEST_DELTA`, which is 0.5
     if explanation:
         raise InputError(
@@ -230,7 +232,7 @@ def as_real(function: str, argument: str, backend: Backend, x: Array, like: Arra
     messages.
     """
     array = backend.asarray(x, like)
-    if backend.is_host:
+    if backend.is_host:  # `array` is a numpy array; elsewhere one of torch, jax or cupy
         dtype = array.dtype
         if dtype.kind not in "biuf":  # booleans, integers with and without sign, floats
             raise DtypeError(
@@ -286,7 +288,7 @@ def _show_index(index: tuple[int, ...]) -> int | tuple[int, ...]:
 
 def check_confidence(function: str, backend: Backend, confidence: Array) -> None:
     """Raise InputError if confidences, real numbers of the backend's library, hold NaN or infinity."""
-    check_finite(function, "confidence", backend, confidence, _RANKING_HINT)
+    check_finite(function, "confidence", backend, confidence, remedy=_RANKING_HINT)
 
 
 def check_pair(
@@ -318,8 +320,8 @@ def check_pair(
     if 0 in tuple(loss.shape):
         raise InputError(f"{function}: needs at least one sample, got shape {tuple(loss.shape)}.")
     if not defers_confidence:
-        check_confidence(function, backend, confidence)  # raises for NaN and infinity
-    check_finite(function, "loss", backend, loss, "Drop the sample or mark it with `abstained=`.")
+        check_confidence(function, backend, confidence)  # raises InputError for NaN and infinity
+    check_finite(function, "loss", backend, loss, remedy="Drop the sample or mark it with `abstained=`.")
     if backend.is_host and confidence.dtype.kind in "iu" and confidence.dtype.itemsize == 8:
         largest = max(int(confidence.max()), -int(confidence.min()))
         if largest > 1 << 53:
@@ -354,8 +356,8 @@ def check_weight(
     is numpy.
     """
     weight = as_real(function, "sample_weight", backend, weight, loss)
-    _check_shape_of_loss(function, "sample_weight", weight, loss)
-    check_finite(function, "sample_weight", backend, weight, "")
+    check_shape_of_loss(function, "sample_weight", weight, loss)
+    check_finite(function, "sample_weight", backend, weight, remedy="")
     xp = backend.xp
     if not is_concrete(weight):  # a jax tracer: its values cannot be read
         return weight if repetitions else _divide_by_unit(backend, weight)
@@ -364,7 +366,7 @@ def check_weight(
     if bool(xp.any(~xp.any(weight > 0, axis=-1))):
         raise InputError(f"{function}: `sample_weight` must have some mass, got all zeros.")
     if repetitions:
-        # raises unless the smallest weight that is no whole number is None: there is none
+        # raises InputError for a fraction; `_smallest_fractional_weight` is None where all weights are whole
         check_repetitions(function, "sample_weight", _smallest_fractional_weight(backend, weight))
         return weight
     weight = _divide_by_unit(backend, weight)
@@ -426,17 +428,24 @@ def _divide_by_unit(backend: Backend, weight: Array) -> Array:
     xp = backend.xp
     if backend.is_host:
         weight = weight.astype(np.float64, copy=False)
+        # of the positive weights; a weight of 0 leaves its sample out
         smallest = np.min(weight, axis=-1, keepdims=True, initial=np.inf, where=weight > 0)
         unit = weight_unit(smallest, np.max(weight, axis=-1, keepdims=True))
         return weight if bool(np.all(unit == 1)) else weight / unit
     weight = xp.astype(weight, float_dtype(xp))
     largest = xp.max(weight, axis=-1, keepdims=True)
+    # no division by 0 in unchecked tracers
     return weight / xp.where(largest > 0, largest, xp.ones_like(largest))
 
 
-def _check_shape_of_loss(function: str, argument: str, x: Array, loss: Array) -> None:
-    shape = tuple(x.shape)
-    expected_shape = tuple(loss.shape)
+def check_shape_of_loss(function: str, argument: str, x: Array, loss: Array) -> None:
+    """Raise ShapeError unless `x`, with one value per sample, has the shape of the losses. Both may be plain lists.
+
+    `function` is the public function that the message names, and `argument` the name of `x` there. Where samples are
+    picked by their numbers (groups), it must be called before: values too many would be left out without a word.
+    """
+    shape = tuple(np.shape(x))
+    expected_shape = tuple(np.shape(loss))
     if shape != expected_shape:
         raise ShapeError(
             f"{function}: `{argument}` must have the shape of `loss`, got {shape} and {expected_shape}."
@@ -451,7 +460,7 @@ def check_mask(function: str, argument: str, backend: Backend, mask: Array, loss
     computes; on the host that is numpy.
     """
     mask = backend.asarray(mask, loss)
-    _check_shape_of_loss(function, argument, mask, loss)
+    check_shape_of_loss(function, argument, mask, loss)
     if backend.is_host:
         if mask.dtype.kind in "iu" and bool(np.all((mask == 0) | (mask == 1))):
             mask = mask.astype(bool)
@@ -498,6 +507,7 @@ class ClassScores(NamedTuple):
         On the host the rows are handled a chunk at a time. Each row is computed alone and in one memory layout, so its
         result does not depend on its position.
         """
+        # `self.values` has shape (..., samples, classes), with the members of an ensemble along the first axis
         members = self.values.shape[:1] if self.is_ensemble else ()  # a shape: one axis or none
         with np.errstate(all="ignore"):  # infinities are expected: they become the ends of the scale
             if not self.backend.is_host:
@@ -601,7 +611,11 @@ def check_class_scores(
 
 
 def _stated_kind(function: str, logits: Array | None, probs: Array | None, takes: tuple[str, ...]) -> str:
-    """Return "logits" or "probs", whichever was passed; raise unless it is exactly one that the function takes."""
+    """Return "logits" or "probs", whichever was passed; raise unless it is exactly one that the function takes.
+
+    `takes` holds "logits", "probs" or both. InputError for both or neither, DtypeError for `probs` where the function
+    takes logits alone. `function` is the public function that messages name.
+    """
     if (logits is None) == (probs is None):
         passed = "both" if probs is not None else "neither"
         ways = "logits (first argument)" + (" or `probs=`" if "probs" in takes else "")
@@ -618,7 +632,8 @@ def _binary_columns(backend: Backend, values: Array, kind: str) -> Array:
     """Make two columns from one number per sample: 1 - p and p, or the logits -d/2 and d/2 of log-odds d.
 
     Half of the log-odds on either side treats both classes alike, so that the largest logit is a confidence too.
-    `backend` is the array library that computes; on the host that is numpy.
+    `values` has shape (...), or (..., 1), and holds p or d of class 1 (`kind` "probs" or "logits"). The result has
+    shape (..., 2). `backend` is the array library that computes; on the host that is numpy.
     """
     xp = backend.xp
     if values.ndim > 1:  # its last axis has length 1
@@ -642,8 +657,11 @@ def _check_binary(function: str, kind: str, backend: Backend, x: Array, *, may_b
     """
     xp = backend.xp
     if kind == "logits":
-        check_finite(function, "logits", backend, x, "One number per sample is the log-odds of class 1.")
+        check_finite(
+            function, "logits", backend, x, remedy="One number per sample is the log-odds of class 1."
+        )
         count = math.prod(tuple(x.shape))
+        # with fewer values, all of them may lie in [0, 1] by chance
         if count >= _FEWEST_SUSPECT_LOG_ODDS and float(xp.min(x)) >= 0 and float(xp.max(x)) <= 1:
             raise InputError(
                 f"{function}: `logits` of one number per sample must be log-odds of class 1, got {count} values that "
@@ -651,7 +669,7 @@ def _check_binary(function: str, kind: str, backend: Backend, x: Array, *, may_b
                 f"columns, -d/2 and d/2."
             )
         return
-    is_outside = ~((x >= 0) & (x <= 1))
+    is_outside = ~((x >= 0) & (x <= 1))  # True for NaN
     if bool(xp.any(is_outside)):
         index = _index_of_first_true(xp, is_outside)
         raise InputError(
@@ -717,7 +735,7 @@ def _check_logits(
     high = float(xp.max(x))
     if np.isfinite(low) and np.isfinite(high):
         return low, high
-    is_invalid = xp.isnan(x) | (x == float("inf"))
+    is_invalid = xp.isnan(x) | (x == float("inf"))  # refused in any case; -inf may be allowed
     if bool(xp.any(is_invalid)) or not allows_minus_infinity:
         index = _index_of_first_true(xp, is_invalid if bool(xp.any(is_invalid)) else ~xp.isfinite(x))
         rule = "this score needs finite ones"
@@ -726,7 +744,7 @@ def _check_logits(
         raise InputError(
             f"{function}: `logits` must be finite, got {float(x[index])} at index {_show_index(index)}; {rule}."
         )
-    is_empty_row = xp.max(x, axis=-1) == -float("inf")
+    is_empty_row = xp.max(x, axis=-1) == -float("inf")  # no class is left
     if bool(xp.any(is_empty_row)):
         raise InputError(
             f"{function}: `logits` must leave a possible class, got -inf for all at index "
@@ -752,7 +770,7 @@ def _check_probs(function: str, backend: Backend, probs: Array, outputs: Array) 
             f"{function}: `probs` must not be negative or NaN, got {float(probs[index]):g} at index "
             f"{_show_index(index)}. {hint}"
         )
-    tolerance = sum_tolerance(outputs)
+    tolerance = sum_tolerance(outputs)  # how far a sum may be from one: 2e-2 in half precision, down to 1e-5
     # not NaN: no entry is NaN or negative, so that an infinite entry gives an infinite sum
     deviation = xp.abs(xp.sum(xp.astype(probs, float_dtype(xp)), axis=-1) - 1)
     worst = float(xp.max(deviation))
@@ -775,7 +793,7 @@ def check_labels(function: str, class_scores: ClassScores, labels: Array | None)
     messages name.
     """
     backend = class_scores.backend
-    values = class_scores.values
+    values = class_scores.values  # shape (..., samples, classes), of one model
     if labels is None:
         raise InputError(f"{function}: needs `labels`, one class index for each sample, got None.")
     if _holds_words(labels):
@@ -787,7 +805,7 @@ def check_labels(function: str, class_scores: ClassScores, labels: Array | None)
     labels = as_real(function, "labels", backend, labels, values)
     xp = backend.xp
     if tuple(labels.shape) == tuple(values.shape):
-        labels = _from_one_hot(function, xp, labels)
+        labels = _from_one_hot(function, xp, labels)  # the index of the 1 in each row
     if tuple(labels.shape) != tuple(values.shape[:-1]):
         raise ShapeError(
             f"{function}: `labels` must be one class index for each sample, shape {tuple(values.shape[:-1])}, or "
@@ -833,7 +851,7 @@ def labels_to_indices(
     # one of the two is given, so that there are names of the columns
     class_names = None if classes is None else _check_distinct(function, "classes", classes)
     column_names = class_names if columns is None else _check_distinct(function, "columns", columns)
-    assert column_names is not None
+    assert column_names is not None  # for mypy
     if columns is not None and class_names is not None and set(class_names) != set(column_names):
         raise InputError(
             f"{function}: `classes` must be the names of the columns, got {_list_first(class_names)} for columns "
@@ -847,7 +865,8 @@ def labels_to_indices(
                 f"{_list_first(column_names)}. Pass the names, or plain arrays without `classes` if label k means the "
                 f"k-th column."
             )
-        # both are given: label k means the k-th of `classes`, wherever its column is
+        # Both are given: label k means the k-th of `classes`, wherever its column is. Other numbers stay, and are
+        # refused below.
         values = [class_names[int(value)] if value in range(len(class_names)) else value for value in values]
     column_index = {column_name: index for index, column_name in enumerate(column_names)}
     indices = np.array([column_index.get(value, -1) for value in values], dtype=np.int64)
@@ -897,7 +916,7 @@ def _check_label_range(function: str, xp: Any, labels: Array, class_count: int) 
     """
     if xp.isdtype(labels.dtype, "bool"):
         return
-    is_valid = (labels >= 0) & (labels < class_count)
+    is_valid = (labels >= 0) & (labels < class_count)  # False for NaN
     if xp.isdtype(labels.dtype, "real floating"):
         is_valid = is_valid & (xp.floor(labels) == labels)
     if not bool(xp.all(is_valid)):

@@ -35,7 +35,8 @@ def register_engine(name: str, engine: Engine) -> None:
         It is called with `level`, `metrics` (as `evaluate` takes them, or None for the default) and those of logits,
         labels, probs, loss, confidence, scores, losses, sample_weight, abstained, groups, clusters, classes and
         progress that the user passed. The first argument of `evaluate` (`logits`) may be anything that the engine
-        reads, such as a file. It returns {(score name, loss name): Blocks}, or an `Evaluation`.
+        reads, such as a file. It returns {(score name, loss name): Blocks}, or an `Evaluation`. `Blocks` are the
+        samples summed up: for each distinct confidence their number and their losses.
 
     Returns
     -------
@@ -65,6 +66,7 @@ def find_engine(engine: str | Engine) -> Engine:
     """
     if callable(engine):
         return engine
+    # `_ENGINES`: registered functions by name; `_MODULE_OF_ENGINE`: modules that were declared to register one
     if engine not in _ENGINES and engine in _MODULE_OF_ENGINE:
         importlib.import_module(_MODULE_OF_ENGINE[engine])  # which calls `register_engine`
     if engine not in _ENGINES:

@@ -28,6 +28,7 @@ def find_similar_name(
     """
     if not isinstance(name, str):
         return None
+    # `_fold_spelling` removes what is ignored; a choice counts more than an alias of the same spelling
     choice_by_spelling = {_fold_spelling(alias): choice for alias, choice in (aliases or {}).items()}
     choice_by_spelling.update((_fold_spelling(choice), choice) for choice in choices)
 

@@ -79,7 +79,7 @@ def check_ending(path: str | Path, *kinds: str) -> None:
     # of all kinds, each once, such as [".csv", ".json"]
     allowed = list(dict.fromkeys(ending for kind in kinds for ending in ENDINGS[kind]))
     needs_ending = "predictions" in kinds or "figure" in kinds
-    ending = ending_of(path)
+    ending = ending_of(path)  # in lower case, with the dot; "" for none
     if ending in allowed or (not ending and not needs_ending):
         return
     # "a, b or c", or just "c"
@@ -98,8 +98,8 @@ def check_place(path: str | Path) -> None:
         status = os.stat(path)
     except OSError as error:
         if not isinstance(error, FileNotFoundError):
-            raise _write_error(path, error) from error
-        folder = Path(os.path.realpath(path)).parent
+            raise _write_error(path, error) from error  # a DataError with the system's reason
+        folder = Path(os.path.realpath(path)).parent  # of the file that a broken link points to, as well
         if not folder.is_dir():
             raise file_error(path, f"there is no folder {display_name(folder)} to write it to.") from None
         return
@@ -124,6 +124,7 @@ def same_target(first: str | Path, second: str | Path) -> bool:
             return False
         if os.path.samefile(first, second):
             return True
+    # At least one does not exist yet: compare the full names, in one case and one encoding of accents.
     return _canonical(first) == _canonical(second)
 
 
@@ -185,7 +186,7 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
         raise _write_error(path, error) from error
     finally:
         if temporary is not None:
-            with suppress(OSError):
+            with suppress(OSError):  # after success there is no such file any more
                 temporary.unlink()
 
 
@@ -221,11 +222,12 @@ def locked(path: str | Path) -> Iterator[None]:
     target = Path(os.path.realpath(path))
     # of a long name only the beginning: most systems limit names to 255 bytes, and a letter may take four
     lock = target.with_name(f".{target.name[:60]}.lock")
-    # returns the descriptor of the open lock file
+    # Either returns the descriptor of the open lock file, and None while another process has the lock. `fcntl` is None
+    # on Windows.
     try_lock = _lock_by_creating if fcntl is None else _lock_by_system
     deadline = time.monotonic() + LOCK_SECONDS
     try:
-        while (descriptor := try_lock(lock)) is None:  # None: another process has the lock
+        while (descriptor := try_lock(lock)) is None:
             if time.monotonic() > deadline:
                 raise file_error(
                     path,
@@ -255,7 +257,8 @@ def _lock_by_system(lock: Path) -> int | None:
     descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # the process that had the lock before may have removed the file that we have opened
+        # The process that had the lock before may have removed the file that we have opened; then the lock is on a file
+        # that no other process sees, and does not count.
         if os.path.samestat(os.fstat(descriptor), os.stat(lock)):
             return descriptor
     except (BlockingIOError, FileNotFoundError):
@@ -286,7 +289,7 @@ def _remove_old_temporary_files(target: Path) -> None:
 
     A file that cannot be removed stays, and so does one that another process removes at the same time.
     """
-    prefix = _temporary_prefix(target)
+    prefix = _temporary_prefix(target)  # of the names of all temporary files for this target
     names = []
     with suppress(OSError):
         names = os.listdir(target.parent)

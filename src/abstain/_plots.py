@@ -71,12 +71,12 @@ def line_style(number: int) -> LineStyle:
     The first five lines differ by colour and by dashes, the first twenty-five by both together, and neighbours by each.
     A user who has set a colour cycle in matplotlib's `rcParams` gets these colours instead.
     """
-    matplotlib = import_optional("matplotlib", "Plotting", "plot")
+    matplotlib = import_optional("matplotlib", feature="Plotting", extra="plot")
     cycle = matplotlib.rcParams["axes.prop_cycle"]
     colours: Sequence[str] = _COLOURS
     if cycle != matplotlib.rcParamsDefault["axes.prop_cycle"]:
         colours = cycle.by_key().get("color", _COLOURS)
-    colour_round = number // len(colours)
+    colour_round = number // len(colours)  # how often all colours were used before
     colour_place = number % len(colours)
     dashes = _DASHES[(colour_place + colour_round) % len(_DASHES)]  # a colour comes back with other dashes
     return LineStyle(color=colours[colour_place], linestyle=dashes)
@@ -90,8 +90,9 @@ def distinct_numbers(numbers: Sequence[int]) -> list[int]:
     >>> distinct_numbers([2, 0]), distinct_numbers([8, 0, 4])
     ([2, 0], [2, 0, 1])
     """
+    # indices of the colours and of the dashes that `line_style` gives these numbers
     colours = {number % len(_COLOURS) for number in numbers}
-    dashes = {sum(divmod(number, len(_COLOURS))) % len(_DASHES) for number in numbers}
+    dashes = {(number // len(_COLOURS) + number % len(_COLOURS)) % len(_DASHES) for number in numbers}
     if len(colours) == len(dashes) == len(numbers):
         return list(numbers)
     ascending = sorted(numbers)
@@ -136,8 +137,8 @@ def make_panels(
     Panels are side by side, the left one first, or if `stacked` below each other, the top one first. `ratios` are their
     relative widths or, if stacked, heights; None makes them equal.
     """
-    inches = figure_inches(size, width, height)
-    plt = import_optional("matplotlib.pyplot", "Plotting", "plot")
+    inches = figure_inches(size, width, height)  # (width, height) of the whole figure
+    plt = import_optional("matplotlib.pyplot", feature="Plotting", extra="plot")
     row_count, column_count = (count, 1) if stacked else (1, count)
     _, grid = plt.subplots(
         row_count,
@@ -152,7 +153,7 @@ def make_panels(
     for panel in panels:
         panel.spines[["top", "right"]].set_visible(False)
         if size is not None:
-            panel.tick_params(which="both", labelsize=JOURNAL_FONT)
+            panel.tick_params(which="both", labelsize=JOURNAL_FONT)  # 8 points
             for text in (panel.xaxis.label, panel.yaxis.label, panel.title):
                 text.set_fontsize(JOURNAL_FONT)
     return panels
@@ -167,10 +168,10 @@ def figure_inches(size: FigureSize | None, width: float | None, height: float | 
     pair is used as it is. Raises InputError for another `size`.
     """
     if size is None:
-        return width or _ON_SCREEN[0], height or _ON_SCREEN[1]
+        return width or _ON_SCREEN[0], height or _ON_SCREEN[1]  # 6.4 by 4 inches by default
     if isinstance(size, str):
         check_choice("plot", "size", size, tuple(_SIZES))
-        preset_width, preset_height = _SIZES[size]
+        preset_width, preset_height = _SIZES[size]  # "column" or "page"
         return preset_width, height or preset_height
     rule = 'plot: `size` must be "column", "page" or (width, height) in inches'
     try:
@@ -235,6 +236,7 @@ def draw_curves(
     numbers = style_numbers or range(first_number, first_number + len(curves))
     for number, (name, coverage, risk) in zip(numbers, curves, strict=True):
         style = line_style(number)
+        # `_CURVE_MARK` tells these lines from others on the axes, for the functions below
         (line,) = ax.plot(
             coverage, risk, linewidth=1.5, label=name or None, gid=_CURVE_MARK, **style._asdict()
         )
@@ -252,13 +254,14 @@ def draw_curves(
     if risk_scale == "log":
         _set_log_limits(ax)
     else:
+        # of everything on the axes; losses may be negative
         low = float(ax.dataLim.intervaly[0]) if curves else 0.0
         high = _highest_risk(ax, bands or {}) if curves else 1.0
         bottom = min(0.0, low)
         margin = 0.03 * (high - bottom) if high > bottom else 0.03  # all risks are 0
         ax.set_ylim(bottom - margin, high + 2 * margin)
     ax.grid(alpha=0.3)
-    name_curves(ax)
+    name_curves(ax)  # at their ends, or in a legend
 
 
 def _count_curves(ax: Any) -> int:
@@ -270,7 +273,8 @@ def _highest_risk(ax: Any, bands: Mapping[str, Any]) -> float:
     """The largest value that the vertical axis must show, of all curves on it and of these bands.
 
     At very small coverages a risk is the mean of few losses, and one of them can be far above everything else. If so,
-    values at coverages below `_SETTLED_COVERAGE` are ignored: the curve comes in from above.
+    values at coverages below `_SETTLED_COVERAGE` (5%) are ignored: the curve comes in from above. `bands` maps names of
+    curves to objects with arrays `coverage` and `high`, the upper edge. `ax` has a curve or a band.
     """
     highest = float(ax.dataLim.intervaly[1])  # matplotlib extends it by every line and band that is drawn
     settled_values: list[float] = []
@@ -280,6 +284,7 @@ def _highest_risk(ax: Any, bands: Mapping[str, Any]) -> float:
         is_settled = np.asarray(coverage) >= _SETTLED_COVERAGE
         settled_values += np.asarray(values, dtype=float)[is_settled].tolist()
     highest_settled = max(settled_values, default=highest)
+    # `_FAR_ABOVE` is 1.5
     would_flatten_others = highest_settled > 0 and highest > _FAR_ABOVE * highest_settled
     return highest_settled if would_flatten_others else highest
 
@@ -289,6 +294,7 @@ def _set_log_limits(ax: Any) -> None:
 
     Raises InputError if no curve has a positive risk.
     """
+    # of the curves that `draw_curves` has drawn; other lines on the axes have no such mark
     risks = [np.asarray(line.get_ydata(), dtype=float) for line in ax.lines if line.get_gid() == _CURVE_MARK]
     positive = np.concatenate([risk[risk > 0] for risk in risks]) if risks else np.array([])
     if not len(positive):
@@ -314,11 +320,12 @@ def name_curves(ax: Any) -> None:
     named_artists, _ = ax.get_legend_handles_labels()
     if not named_artists:
         return
-    shifts = _name_shifts(ax, named_artists)  # points above the ends of the curves; None for a legend
+    # for each name how many points above the end of its curve it stands; None where a legend is easier to read
+    shifts = _name_shifts(ax, named_artists)
     if shifts is None:
         draw_legend(ax)
         return
-    colors = import_optional("matplotlib.colors", "Plotting", "plot")
+    colors = import_optional("matplotlib.colors", feature="Plotting", extra="plot")
     # all of them are curves that reach full coverage
     for line, shift in zip(named_artists, shifts):
         # thin letters need contrast
@@ -326,10 +333,10 @@ def name_curves(ax: Any) -> None:
         ax.annotate(
             line.get_label(),
             xy=(1.0, line.get_ydata()[-1]),
-            xytext=(4, shift),
+            xytext=(4, shift),  # points to the right of the end, and above it
             textcoords="offset points",
             verticalalignment="center",
-            fontsize=small_font(ax),
+            fontsize=small_font(ax),  # points, a little smaller than the axis labels
             color=darker,
             annotation_clip=False,
             gid=_NAME_MARK,
@@ -342,14 +349,15 @@ def _name_shifts(ax: Any, named_artists: Sequence[Any]) -> list[float] | None:
     That is the case if there are many names or long ones, if one belongs to no curve or to one that ends before full
     coverage, and if ends lie close together or names would have to move far from them.
     """
-    if len(named_artists) > _MOST_NAMES:
+    if len(named_artists) > _MOST_NAMES:  # 8
         return None
     for artist in named_artists:
         # not a curve, or one that ends before full coverage, by more than 1%
         if artist.get_gid() != _CURVE_MARK or artist.get_xdata()[-1] < 0.99:
             return None
-    line_height = _LINE_SPACING * small_font(ax)
+    line_height = _LINE_SPACING * small_font(ax)  # points, as all lengths below
     points_per_pixel = 72 / ax.figure.dpi
+    # letters, of which each has a mean width
     longest_name = max(len(artist.get_label()) for artist in named_artists)
     axes_width = points_per_pixel * ax.get_window_extent().width
     if longest_name * _LETTER_WIDTH * small_font(ax) > _WIDEST_NAME * axes_width:
@@ -358,6 +366,7 @@ def _name_shifts(ax: Any, named_artists: Sequence[Any]) -> list[float] | None:
     ends = points_per_pixel * np.asarray(ends_in_pixels)
     if not np.isfinite(ends).all():  # a risk of 0 on a logarithmic axis
         return None
+    # Names of curves that end this close together could be swapped by the reader.
     if len(ends) > 1 and float(np.diff(np.sort(ends)).min()) < _CLOSEST_ENDS * line_height:
         return None
     shifts = spread_out(ends, line_height) - ends
@@ -369,7 +378,8 @@ def _name_shifts(ax: Any, named_artists: Sequence[Any]) -> list[float] | None:
 def spread_out(positions: np.ndarray, least_gap: float) -> np.ndarray:
     """Move positions as little as possible (in squares) until neighbours are `least_gap` apart; their order stays.
 
-    With the gaps before it taken off, each position may not be below the one before: an isotonic regression.
+    With the gaps before it taken off, each position may not be below the one before: an isotonic regression. Positions
+    come in any order, and are returned in the same; at least one is needed. Equal ones stay in their order.
 
     >>> spread_out(np.array([0.0, 10.0, 1.0]), 3.0).tolist()
     [-1.0, 10.0, 2.0]
@@ -423,20 +433,24 @@ def fit_text(panels: Sequence[Any], *, may_grow: bool = False) -> None:
     and the figure becomes higher if it `may_grow`: its height is not the user's.
     """
     figure = panels[0].figure
-    for _ in range(_MOST_REDRAWS):
+    for _ in range(_MOST_REDRAWS):  # a change makes room for others, or takes it
         figure.draw_without_rendering()  # also lays the panels out
         changes = [_thin_ticks(axis) for panel in panels for axis in (panel.xaxis, panel.yaxis)]
         changes += [_wrap_axis_labels(panel, panels) for panel in panels]
         changes += [_wrap_legend(panel) for panel in panels]
-        if not any(changes):  # the legend has its size now
+        # Each helper changes the figure and returns whether it did. Texts come first: the legend needs its final size.
+        if not any(changes):
             changes = [_uncover_curves(panel, may_grow=may_grow) for panel in panels]
         if not any(changes):
             return
 
 
 def _thin_ticks(axis: Any) -> bool:
-    """Give an axis fewer numbers if some touch; returns whether it did. Ticks that were set one by one are kept."""
-    ticker = import_optional("matplotlib.ticker", "Plotting", "plot")
+    """Give an axis fewer numbers if some touch; returns whether it did. Ticks that were set one by one are kept.
+
+    The caller draws the figure again and repeats this while it returns True, so that each call need not go far.
+    """
+    ticker = import_optional("matplotlib.ticker", feature="Plotting", extra="plot")
     locator = axis.get_major_locator()
     if not isinstance(locator, ticker.MaxNLocator):
         return False
@@ -444,9 +458,10 @@ def _thin_ticks(axis: Any) -> bool:
     low, high = sorted(axis.get_view_interval())
     ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
     boxes = [tick.label1.get_window_extent() for tick in ticks if tick.label1.get_text()]
-    if len(boxes) < _FEWEST_TICKS:
+    if len(boxes) < _FEWEST_TICKS:  # 2
         return False
     intervals = sorted((box.min[along], box.max[along]) for box in boxes)
+    # pixels that must be free between two
     gap = _TICK_GAP * ticks[0].label1.get_fontsize() * axis.figure.dpi / 72
     if all(end + gap <= start for (_, end), (start, _) in pairwise(intervals)):
         return False
@@ -455,6 +470,7 @@ def _thin_ticks(axis: Any) -> bool:
         max(_FEWEST_TICKS - 1, len(boxes) - 2), steps=[1, 2, 2.5, 5, 10], min_n_ticks=_FEWEST_TICKS
     )
     places = [place for place in fewer.tick_values(low, high) if low <= place <= high]
+    # The first of these that helps: fewer ticks at round numbers, shorter numbers, every second tick.
     if len(places) < len(boxes):
         axis.set_major_locator(fewer)
     elif not isinstance(axis.get_major_formatter(), ticker.FuncFormatter):
@@ -473,12 +489,13 @@ def _wrap_axis_labels(panel: Any, panels: Sequence[Any]) -> bool:
     """Break the labels of a panel's axes into lines where they are longer than their room; returns whether it did.
 
     The room is centred on the axis, as the label is, and ends at the edge of the figure or halfway to the next panel.
+    `panels` are all panels of the figure, `panel` itself included.
     """
     changed = False
     # `along` is the coordinate that runs along the axis, 0 for x and 1 for y
     for along, label in enumerate((panel.xaxis.label, panel.yaxis.label)):
         axes_box = panel.get_window_extent()
-        edges = [0.0, float(panel.figure.bbox.max[along])]
+        edges = [0.0, float(panel.figure.bbox.max[along])]  # pixels, as all lengths here
         for other in panels:
             other_box = other.get_window_extent()
             if other_box.min[along] >= axes_box.max[along]:
@@ -490,6 +507,7 @@ def _wrap_axis_labels(panel: Any, panels: Sequence[Any]) -> bool:
         label_box = label.get_window_extent()
         length = label_box.max[along] - label_box.min[along]
         if length > room:
+            # in letters: what fits, in proportion
             longest_line = max(len(line) for line in label.get_text().split("\n"))
             label.set_text(wrap_text(label.get_text(), max(1, int(longest_line * room / length))))
             changed = True
@@ -501,14 +519,14 @@ def _wrap_legend(panel: Any) -> bool:
     legend = panel.get_legend()
     if legend is None:
         return False
-    excess = legend.get_window_extent().width - panel.get_window_extent().width
+    excess = legend.get_window_extent().width - panel.get_window_extent().width  # pixels
     if excess <= 0:
         return False
     texts = legend.get_texts()
     widest = max(texts, key=lambda text: text.get_window_extent().width)
     width = widest.get_window_extent().width
     longest_line = max(len(line) for line in widest.get_text().split("\n"))
-    if longest_line == 1:
+    if longest_line == 1:  # one letter per line cannot be broken
         return False
     # letters of a line that fit; in any case fewer than now, so that the next call finds a narrower legend
     letters = max(1, int(longest_line * (width - excess) / width))
@@ -530,8 +548,9 @@ def _uncover_curves(panel: Any, *, may_grow: bool) -> bool:
         or not _covers_curve(panel, legend.get_window_extent())
     ):
         return False
-    transforms = import_optional("matplotlib.transforms", "Plotting", "plot")
+    transforms = import_optional("matplotlib.transforms", feature="Plotting", extra="plot")
     figure = panel.figure
+    # from the bottom of the axes to the bottom of the label of the horizontal axis
     pixels_below = panel.get_window_extent().y0 - panel.xaxis.label.get_window_extent().y0
     legend_height = legend.get_window_extent().height + small_font(panel) * figure.dpi / 72  # with a gap
     if may_grow:
@@ -541,7 +560,7 @@ def _uncover_curves(panel: Any, *, may_grow: bool) -> bool:
     shift = transforms.ScaledTranslation(0, -pixels_below / figure.dpi, figure.dpi_scale_trans)  # in inches
     legend.set_loc("upper left")
     legend.set_bbox_to_anchor((0, 0), transform=panel.transAxes + shift)
-    legend.set_gid(_BELOW_MARK)
+    legend.set_gid(_BELOW_MARK)  # so that it is not moved again
     return True
 
 

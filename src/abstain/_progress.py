@@ -75,4 +75,4 @@ def _make_bars(progress: bool | None) -> Bars:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     display = Progress(*columns, console=console, transient=console.is_terminal)
-    return Bars(display, delay=0.0 if progress else _DELAY)
+    return Bars(display, delay=0.0 if progress else _DELAY)  # seconds before the display appears

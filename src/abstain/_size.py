@@ -29,7 +29,8 @@ def parse_size(function: str, size: str | float) -> int:
         base = 1024 if binary else 1000
         power = _PREFIXES.index(prefix.upper() or " ")  # no prefix is 0, K is 1, M is 2 ...
         size = float(number) * base**power
-    if isinstance(size, str) or not 1 <= size < 2**63:  # still text: it did not match
+    # still text: it did not match; a number that is NaN is refused too
+    if isinstance(size, str) or not 1 <= size < 2**63:
         raise InputError(f'{function}: `memory` must be a size such as "1GB", got {size!r}.')
     return int(size)
 
@@ -42,6 +43,7 @@ def format_size(count: int) -> str:
     """
     value = float(count)
     power = 0
+    # From 999.5 on, three digits would read 1e+03. `_PREFIXES` holds " ", "K", "M" ...
     while value >= 999.5 and power < len(_PREFIXES) - 1:
         value /= 1000
         power += 1

@@ -86,6 +86,7 @@ class Stored(Printable):
         checksum = None
         if cls._has_checksum and isinstance(record, dict):
             checksum = record.pop("checksum", None)
+        # checks the types and ranges of all fields, raises DataError; `path` begins the names of fields in messages
         restored: Self = _restore(cls, record, path=cls.__name__, rule=_ANY_NUMBER_BUT_NAN)
         if cls._has_checksum:
             # Of the restored fields: the text may write a number in another way. Or of the fields as they are in the
@@ -152,9 +153,10 @@ def parse_json(source: str, text: Any) -> Any:
 
     `source` is the function or file that a message names.
     """
-    if not isinstance(text, (str, bytes)) or len(text) > _MAX_LENGTH:
+    if not isinstance(text, (str, bytes)) or len(text) > _MAX_LENGTH:  # 64 MB
         raise DataError(f"{source}: takes JSON text of at most {_MAX_LENGTH // 10**6} MB.")
     try:
+        # both hooks raise: for a key that occurs twice in an object, and for NaN, Infinity and -Infinity
         return json.loads(text, object_pairs_hook=refuse_repeated_keys, parse_constant=_refuse_constant)
     except RecursionError:
         raise DataError(f"{source}: is nested too deeply to be a stored record.") from None
@@ -189,7 +191,7 @@ def _to_plain(x: Any) -> Any:
         if isinstance(record, Stored):
             return {"format": record._format(), **record._readable(), **fields}
         return fields
-    if isinstance(x, dict):
+    if isinstance(x, dict):  # keys may be numbers, which an object of JSON cannot have
         return [[_to_plain(key), _to_plain(value)] for key, value in x.items()]
     if isinstance(x, (np.ndarray, np.generic)):
         return _to_plain(x.tolist())
@@ -230,10 +232,10 @@ def _restore(annotation: Any, value: Any, path: str, rule: Within) -> Any:
     origin = typing.get_origin(annotation)
     arguments = typing.get_args(annotation)
     if origin is Annotated:
-        inner_type, inner_rule = arguments
+        inner_type, inner_rule = arguments  # exactly two in the records: X and one Within
         return _restore(inner_type, value, path, inner_rule)
     if annotation is Any:
-        return value
+        return value  # unchecked; such as the label of a group
     if dataclasses.is_dataclass(annotation):
         return _restore_record(annotation, value, path)
     if origin in (typing.Union, types.UnionType):
@@ -241,7 +243,7 @@ def _restore(annotation: Any, value: Any, path: str, rule: Within) -> Any:
             return None
         return _restore(arguments[0], value, path, rule)  # the annotation is `X | None`
     if origin is Literal:
-        if value not in arguments or isinstance(value, bool):
+        if value not in arguments or isinstance(value, bool):  # True equals the allowed value 1
             raise _wrong_value(path, f"one of {', '.join(map(str, arguments))}", value)
         return value
     if annotation is np.ndarray:
@@ -266,10 +268,10 @@ def _restore_dict(value_annotation: Any, value: Any, path: str, rule: Within) ->
     Keys are taken as they are; `value_annotation` is the type of the values, `rule` the range of numbers in them, and
     `path` names the dict in messages.
     """
-    pairs: list[Any] = value if isinstance(value, list) else [None]
+    pairs: list[Any] = value if isinstance(value, list) else [None]  # anything else fails the next check
     if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise _wrong_value(path, "a list of pairs", value)
-    if any(isinstance(key, (list, dict)) for key, _ in pairs):
+    if any(isinstance(key, (list, dict)) for key, _ in pairs):  # no keys of a dictionary
         raise _wrong_value(path, "a list of pairs", value)
     if len({key for key, _ in pairs}) < len(pairs):
         raise DataError(f"{path}: a name stands there twice. {_REMEDY}")
@@ -324,7 +326,7 @@ def _restore_record(record_type: Any, value: Any, path: str) -> Any:
             for name in field_names
         }
     )
-    # what `_to_plain` wrote beside the fields
+    # what `_to_plain` wrote beside the fields; these entries may be missing in the text, but not differ
     derived_entries = {"format": record_type._format(), **record._readable()} if is_stored else {}
     for name, entry in value.items():
         if name not in field_names and name not in derived_entries:

@@ -51,6 +51,7 @@ def escape_controls(text: object, keep: str = "") -> str:
             return character
         return character.encode("unicode_escape").decode()
 
+    # The pattern finds everything but printable ASCII, so that most texts need no call of `escape`.
     return _NOT_ASCII_TEXT.sub(escape, str(text))
 
 
@@ -144,7 +145,7 @@ def csv_text(columns: Columns, *, delimiter: str = ",") -> str:
         if not isinstance(value, str):
             return value
         cell = escape_controls(value)
-        if cell.startswith(("=", "+", "-", "@")) and not is_number(cell):
+        if cell.startswith(("=", "+", "-", "@")) and not is_number(cell):  # "-1" as text is no formula
             formula_cells.append(cell)
             return f"'{cell}"
         return cell
@@ -184,6 +185,7 @@ def make_frame(columns: Columns, library: str | None = None) -> Any:
     lists = {name: list(values) for name, values in columns.items()}
     if chosen_library == "dict":
         return lists
+    # the module pandas or polars; `extra` is the part of `pip install abstain[...]` that a message names
     frames = import_optional(chosen_library, feature=f"frame(library={chosen_library!r})", extra="all")
     if chosen_library == "polars":
         return frames.DataFrame(lists, strict=False)  # a column may mix numbers of several types
@@ -224,6 +226,7 @@ def latex_table(columns: TextColumns, caption: str = "", note: str = "") -> str:
     ignored. Special characters are escaped.
     """
     alignment = "".join("r" if _is_numeric(cells) else "l" for cells in columns.values())
+    # `_align_latex_digits` escapes the cells of a column as well
     rows = [f"{' & '.join(line)} \\\\" for line in zip(*map(_align_latex_digits, columns.values()))]
     header = f"{' & '.join(map(_escape_latex, columns))} \\\\"
     lines = [
@@ -262,6 +265,7 @@ def _align_latex_digits(cells: Sequence[str]) -> list[str]:
     widest_mark = max(marks, key=len, default="")
     blank = rf"\phantom{{\textsuperscript{{{widest_mark}}}}}" if widest_mark else ""
     superscripts = [rf"\textsuperscript{{{mark}}}" if mark else blank for mark in marks]
+    # `_set_signs` makes minus signs and ranges of hyphens, in cells of nothing but numbers
     return [_set_signs(text) + superscript for text, superscript in zip(texts, superscripts)]
 
 
@@ -275,6 +279,7 @@ def _set_signs(text: str) -> str:
     """
     if not _ONLY_NUMBERS.fullmatch(_LATEX_COMMAND.sub("", text)):
         return text
+    # Powers of ten first, since their exponents may be negative; then ranges; a hyphen that is left is a minus sign.
     text = re.sub(r"(\d+(?:\.\d+)?)e([-+])0*(\d+)", _power_of_ten, text)
     text = re.sub(r"^(\d+)-(\d+)$", r"\1--\2", text)
     return re.sub(r"(?<![\w.{^-])-(?=\d|\\phantom)", "$-$", text)
@@ -302,7 +307,7 @@ def _pad_numbers(text: str, widths: Sequence[tuple[int, int]]) -> str:
     Behind one of several numbers in a cell they would be a hole before the comma or the bracket.
     `widths` has one pair for each number of the cell: characters before its decimal point, and from the point on.
     """
-    remaining_widths = iter(widths)
+    remaining_widths = iter(widths)  # `pad` is called for each number of the cell, from left to right
 
     def pad(match: re.Match[str]) -> str:
         whole_part, decimal_part = match.groups()
@@ -352,7 +357,7 @@ def format_number(value: float | None, digits: int = 4) -> str:
     if value is None:
         return "-"
     number = f"{value + 0.0:.{digits}g}"  # adding 0.0 turns -0.0 into 0.0
-    if "e+" in number and abs(value) < 1e15:
+    if "e+" in number and abs(value) < 1e15:  # beyond that an exponent is easier to read
         return f"{float(number):,.0f}"
     return number
 
@@ -405,7 +410,7 @@ def format_p_value(p_value: float, level: float = 0.95) -> str:
     ('0.025', '0.0501', '0.04996', '1')
     """
     limit = float(f"{1 - level:.12g}")  # 1 - 0.95 is 0.05 only up to rounding
-    for digits in range(2, 18):
+    for digits in range(2, 18):  # 17 digits tell all float64 apart
         text = f"{p_value:.{digits}g}"
         if float(text) != limit:
             return text
@@ -468,6 +473,7 @@ class Notebook(Printable):
             rows = [round(k * last / (_NOTEBOOK_ROWS - 1)) for k in range(_NOTEBOOK_ROWS)]
         cells = {}
         for name, values in columns.items():
+            # a short text; `html_table` escapes it
             cells[name] = [_notebook_cell(values[row]) for row in rows if row < len(values)]
         table = html_table(cells) if cells else ""
         hidden_rows = row_count - _NOTEBOOK_ROWS

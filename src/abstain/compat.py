@@ -50,6 +50,7 @@ def check_vectors(name: str, loss: ArrayLike, confidence: ArrayLike) -> tuple[np
     arrays that are not such vectors or not finite.
     """
     check_row_order(name, {"loss": loss, "confidence": confidence})  # raises for columns in different orders
+    # the arrays checked and on one library, in the order of the input
     sample = prepare(name, loss, confidence, vector=True)
     if not sample.backend.is_host:
         raise DtypeError(
@@ -211,7 +212,7 @@ def torch_uncertainty_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     >>> round(torch_uncertainty_aurc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.32083
     """
-    name = "torch_uncertainty_aurc"
+    name = "torch_uncertainty_aurc"  # for messages; InputError for a single sample
     # the curve has one point (coverage, risk) per sample, the first at coverage 1/n
     return _scaled_trapezoid_area(name, _curve_by_sample(name, loss, confidence))
 
@@ -240,7 +241,7 @@ def torch_uncertainty_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     >>> round(torch_uncertainty_augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.2
     """
-    name = "torch_uncertainty_augrc"
+    name = "torch_uncertainty_augrc"  # for messages; InputError for a single sample
     # the curve has one point (coverage, coverage times risk) per sample, the first at coverage 1/n
     return _scaled_trapezoid_area(name, _with_generalised_risk(_curve_by_sample(name, loss, confidence)))
 
@@ -278,9 +279,8 @@ def fd_shifts_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     """
     # points (coverage, risk), one per distinct confidence
     curve = _curve_by_confidence("fd_shifts_aurc", loss, confidence)
-    return _trapezoid_area(
-        curve, extra_first_point=(0.0, curve.risk[0])
-    )  # the first point is the most confident one
+    first_risk = curve.risk[0]  # of the most confident samples
+    return _trapezoid_area(curve, extra_first_point=(0.0, first_risk))
 
 
 def fd_shifts_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
@@ -505,6 +505,7 @@ def hle_calibration_error(correct: ArrayLike, confidence: ArrayLike, /) -> float
     >>> round(hle_calibration_error(correct, stated), 6)  # of the two bins only the less confident one counts
     0.141421
     """
+    # float vectors of one length, checked to be finite; the name is for messages
     right, stated = check_vectors("hle_calibration_error", correct, confidence)
     n = len(right)
     bin_count = n // _HLE_BIN_SIZE
@@ -662,7 +663,8 @@ def table(loss: ArrayLike, confidence: ArrayLike, /) -> CompatTable:
     """
     losses, confidences = check_vectors("compat.table", loss, confidence)
     rows = []
-    for name, convention in _CONVENTIONS.items():  # each with its function and its rule in words
+    # name -> its function of losses and confidences, its rule in words, and whether the order of ties counts
+    for name, convention in _CONVENTIONS.items():
         # torch-uncertainty needs two samples; all other conventions are defined for one
         is_undefined = len(losses) < 2 and name.startswith("torch_uncertainty")
         value = None if is_undefined else convention.function(losses, confidences)

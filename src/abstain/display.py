@@ -86,7 +86,7 @@ def thinned(name: str, coverage: np.ndarray, risk: np.ndarray, points: int = SHO
     >>> thinned("mine", np.linspace(0.001, 1, 1000), np.linspace(0, 0.3, 1000), points=3).coverage
     (0.001, 0.501, 1.0)
     """
-    indices = select_drawn_points(coverage, points)
+    indices = select_drawn_points(coverage, points)  # ascending, without repeats
     return CurveLine(name, tuple(coverage[indices].tolist()), tuple(risk[indices].tolist()))
 
 
@@ -141,7 +141,7 @@ class RiskCoverageDisplay:
             raise InputError(
                 f"RiskCoverageDisplay.from_predictions: {error} Losses and confidences go to `from_losses`."
             ) from error
-        return cls.from_losses(loss, confidence, **options)
+        return cls.from_losses(loss, confidence, **options)  # one curve
 
     @classmethod
     def from_losses(
@@ -206,11 +206,13 @@ class RiskCoverageDisplay:
         """
         is_new_figure = ax is None  # text is only fitted into our own figures
         ax = make_axes(ax, size=size)
-        # names come from the user; a band is drawn around the line of its name
+        # Names come from the user, so that characters that cannot be printed are escaped. `self.bands` are pairs of a
+        # line's name and the limits around it. `self.label` is that of the vertical axis.
         curves = [(escape_controls(line.name), line.coverage, line.risk) for line in self.lines]
         bands = {escape_controls(name): band for name, band in self.bands}
         draw_curves(ax, curves, self.label, bands, risk_scale=risk_scale, style_numbers=self.style_numbers)
         if is_new_figure:
+            # A "column" or "page" may become higher to hold a legend; a size in inches, or a screen, may not.
             fit_text([ax], may_grow=isinstance(size, str))
         return ax
 
@@ -273,7 +275,8 @@ class IntervalDisplay:
         """
         if ax is not None:
             ax = make_axes(ax, size=size)  # raises where there is a `size` too
-            # the user's figure keeps its size, so that names are not broken into lines
+            # The names beside the rows, and the label of the horizontal axis, as they are: the user's figure keeps its
+            # size, so that they are not broken into lines.
             self.draw(ax, self._row_labels(), self.label)
             return ax
         panel_width, _ = figure_inches(size, width=None, height=None)
@@ -284,8 +287,14 @@ class IntervalDisplay:
         return ax
 
     def layout(self, size: FigureSize | None, panel_width: float) -> PanelLayout:
-        """Texts and height for a panel of this width in inches, in a figure of this size."""
+        """Texts and height for a panel of this width in inches, in a figure of this size.
+
+        `size` is the user's ("column", "page", a pair of inches), None for the screen: it decides the size of the font.
+        The result has the names beside the rows and the label of the axis, broken into lines, and the height in inches.
+        There is at least one row.
+        """
         font_size = _SCREEN_FONT if size is None else JOURNAL_FONT
+        # names may take 40% of the width, the label of the axis 55%
         name_letters = letters_that_fit(_NAMES_SHARE_OF_WIDTH * panel_width, font_size)
         row_labels = [wrap_text(label, name_letters) for label in self._row_labels()]
         axis_label = wrap_text(
@@ -316,13 +325,13 @@ class IntervalDisplay:
         """
         if self.reference is not None:
             ax.axvline(self.reference, color=GREY, linewidth=1)
-        heights = range(len(self.names), 0, -1)
+        heights = range(len(self.names), 0, -1)  # vertical coordinates of the rows: n ... 1
         style_numbers = self.style_numbers or (0,) * len(self.names)
         for height, estimate, low, high, style_number in zip(
             heights, self.estimates, self.low, self.high, style_numbers, strict=True
         ):
             colour = line_style(style_number).color
-            if low is not None and high is not None:
+            if low is not None and high is not None:  # None: the point has no interval
                 ax.plot([low, high], [height, height], color=colour, linewidth=2, solid_capstyle="butt")
             ax.plot([estimate], [height], "o", color=colour, markersize=5)
         ax.set_yticks(list(heights), row_labels)
@@ -356,10 +365,11 @@ def save_figure(ax: Axes, path: Any) -> None:
     """
     check_ending(path, "figure")
     ending = ending_of(path).removeprefix(".")
-    matplotlib: Any = import_optional("matplotlib", "Plotting", "plot")
+    matplotlib: Any = import_optional("matplotlib", feature="Plotting", extra="plot")
     # type 42 keeps letters as letters; a fixed salt keeps the names inside an SVG file the same in every run
     settings = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "abstain"}
     without_date: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
     figure: Any = ax.figure.figure  # the whole figure, also where the axes are in a subfigure
+    # `replacing` writes a temporary file, which replaces the old file only when all is written
     with matplotlib.rc_context(settings), replacing(path) as stream:
         figure.savefig(stream, format=ending, dpi=300, metadata=without_date.get(ending))

@@ -72,6 +72,7 @@ def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: f
         # one score per sample and epoch (in older versions of Inspect one per sample)
         log = _make_log(scores, confidence)  # losses, and the number to rank by, one row per score
         rules = Rules(unanswered=unanswered, missing="last")  # without a confidence: ranked last
+        # {"aurc": ..., "aurc_low": ..., "aurc_high": ...}; empty while there are too few answers
         return _measure_if_defined(
             log,
             rows=log.scored,
@@ -120,6 +121,7 @@ def risk_at_coverage(
         log = _make_log(scores, confidence)  # losses, and the number to rank by, one row per score
         rules = Rules(unanswered=unanswered, missing="last")  # without a confidence: ranked last
         options = {"coverage": coverage}
+        # the estimate and its two limits under this label; empty while there are too few answers
         return _measure_if_defined(
             log,
             rows=log.scored,
@@ -161,6 +163,7 @@ def answer_score(name: str = "simpleqa_f", level: float = 0.95, unanswerable: st
     >>> answer_score("simpleqa_f")(scores)["simpleqa_f"]  # 2 * 2 / (4 + 3)  # doctest: +SKIP
     0.5714285714285714
     """
+    # InputError, whose message begins with "answer_score", for an unknown name
     chosen_metric = answer_metric(name, "answer_score")
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
@@ -168,6 +171,7 @@ def answer_score(name: str = "simpleqa_f", level: float = 0.95, unanswerable: st
         log = _make_log(scores, None)  # losses, one row per score
         if chosen_metric.needs_unanswerable:  # abstention recall, precision and F1
             log = replace(log, unanswerable=_find_unanswerable(scores, unanswerable))
+        # the estimate and its two limits under the metric's name; empty while there are too few answers
         return _measure_if_defined(
             log,
             rows=log.scored,
@@ -217,6 +221,7 @@ def calibration_error(confidence: str = "confidence", scale: str = "fraction", l
                 raise InputError(f'calibration_error: {problem} Leave scale="percent" out.')
             log = replace(log, signals={confidence: numbers / 100})
         metric = CALIBRATION_METRICS["calibration_error"]
+        # the estimate and its two limits; empty while there are too few answers with a confidence
         return _measure_if_defined(
             log,
             rows=log.scored & log.answered & np.isfinite(log.signals[confidence]),
@@ -255,12 +260,13 @@ def pass_k(k: int = 1, level: float = 0.95) -> Metric:
         # one score per sample and epoch (in older versions of Inspect one per sample)
         log = _make_log(scores, None)  # losses, one row per score
         rows = log.scored  # a mask: scores that are a grade or no answer
-        question = _question_of_row(log)
+        question = _question_of_row(log)  # a number for each row, equal for the epochs of one sample
         epoch_counts = np.unique(question[rows], return_counts=True)[1]  # of the samples that were scored
         if len(epoch_counts) < 2:  # of a run that has just begun
             return {}
         if epoch_counts.min() < k:  # some question does not have its epochs yet
             return {}
+        # An entry for each metric: accuracy, pass@k and pass^k. A correctness is 1 for right, 0 for wrong or no answer.
         table = evaluate_repeats(
             1 - log.losses_with_unanswered_wrong(rows),
             question[rows],
@@ -309,7 +315,7 @@ def _make_log(scores: list[SampleScore], confidence: str | None) -> Log:
     question_numbers = None
     if any(sample_score.sample_id is not None for sample_score in scores):
         sample_ids = [str(sample_score.sample_id) for sample_score in scores]
-        question_numbers = np.unique(sample_ids, return_inverse=True)[1]
+        question_numbers = np.unique(sample_ids, return_inverse=True)[1]  # equal for scores of one sample
     return Log(
         path="Inspect",
         tool="Inspect",
@@ -358,6 +364,7 @@ def _find_unanswerable(scores: list[SampleScore], name: str) -> np.ndarray:
 
     InputError where a score and its sample lack it, or where it is neither true nor false.
     """
+    # from the score's metadata, or else the sample's; None where neither has it
     values = [_find_in_metadata(sample_score, name) for sample_score in scores]
     for value in values:
         if value not in (True, False):
@@ -400,6 +407,7 @@ def with_confidence(
     >>> from inspect_ai.scorer import match  # doctest: +SKIP
     >>> scorer = with_confidence(match(), r"confidence: *(\d+)")  # doctest: +SKIP
     """
+    # takes the task's state and returns a number, or None where the reply has no confidence
     read_confidence = confidence if callable(confidence) else functools.partial(_read_reply, confidence)
 
     async def score(state: TaskState, target: Target) -> Score | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from abstain._arrays import Array, float_dtype, is_concrete
+from abstain._check import check_count
 from abstain.core import batch
 from abstain.core.area_estimators import Estimator, accepts, pair_weights, sample_weights, softly_accepts
 from abstain.errors import DtypeError, InputError, MissingDependencyError, ShapeError
@@ -153,6 +154,7 @@ def smooth_zero_one(logits: Array, labels: Array) -> Array:
     [0.5]
     """
     log_probs = jax.nn.log_softmax(logits, axis=-1)
+    # 1 - p as -expm1(ln p), which keeps its digits where p is close to 1
     return -jnp.expm1(jnp.take_along_axis(log_probs, labels[..., None], axis=-1)[..., 0])
 
 
@@ -173,14 +175,21 @@ def linear_warmup(steps: int, start: float = 1.0, stop: float = 0.0) -> Callable
     callable
         Returns the share for a step.
 
+    Raises
+    ------
+    InputError
+        If `steps` is not a whole number, at least 1.
+
     Examples
     --------
     >>> [float(linear_warmup(4)(step)) for step in (0, 2, 9)]
     [1.0, 0.5, 0.0]
     """
 
+    step_count = check_count("linear_warmup", "steps", steps)
+
     def schedule(step: Array) -> Array:
-        return start + (stop - start) * jnp.clip(jnp.asarray(step) / steps, 0.0, 1.0)
+        return start + (stop - start) * jnp.clip(jnp.asarray(step) / step_count, 0.0, 1.0)
 
     return schedule
 
@@ -189,7 +198,8 @@ def _check_arrays(logits: Array, labels: Array, ignore_index: int) -> None:
     """Check shapes and dtypes of logits (..., C) and labels (...), and their values where they can be read.
 
     Values cannot be read under jit. Raises DtypeError, ShapeError, or InputError for an empty batch, a label out of
-    range or a logit that is not finite. Samples whose target is `ignore_index` are left out.
+    range or a logit that is not finite. A label that is `ignore_index` is never out of range: the loss leaves its
+    sample out later. `batch.NAME` is the public function that messages name.
     """
     if not jnp.issubdtype(logits.dtype, jnp.floating):
         raise DtypeError(f"{batch.NAME}: `logits` must be floating point, got {logits.dtype}.")
@@ -206,7 +216,7 @@ def _check_arrays(logits: Array, labels: Array, ignore_index: int) -> None:
         raise InputError(
             f"{batch.NAME}: needs at least one sample, got shape {logits.shape}. Skip empty batches."
         )
-    if is_concrete(labels) and is_concrete(logits):
+    if is_concrete(labels) and is_concrete(logits):  # not the tracers of jit, grad and vmap
         batch.check_labels(labels, logits.shape[-1], ignore_index)
         batch.check_finite(jnp, logits, remedy="or clip gradients")
 
@@ -232,11 +242,11 @@ def _confidence(rows: Array, score: Score) -> Array:
         confidence = score(rows)  # in the dtype of the loss; only the package's own scores are computed wider
         batch.check_returned("score", "one number per sample", confidence, rows.shape[:1])
         return confidence
-    check_name(batch.NAME, score, _SCORES)
+    check_name(batch.NAME, score, _SCORES)  # raises InputError for another name
     wide_rows = rows.astype(float_dtype(jnp))  # float64 where JAX has it, otherwise float32
     if score == "max_logit":
         return jnp.max(wide_rows, axis=-1)
-    return batch.softmax_key(jnp, wide_rows, score)
+    return batch.softmax_key(jnp, wide_rows, score)  # the rank key of each row
 
 
 def _rank_weights(
@@ -248,24 +258,26 @@ def _rank_weights(
     no gradient flows through the weights, and equal confidences get equal weights; with rank="soft" samples are
     compared by a sigmoid of the difference over `temperature`. Raises InputError for an unknown score, and ShapeError
     if a user's score does not return one number per sample. `estimator`, such as "harmonic", says how the weight of a
-    rank is computed.
+    rank is computed. The mean of weight times loss over the valid samples is AURC, so that weights are about 1 on
+    average (harmonic ones, exactly). `valid` and the result have shape (n,).
     """
-    mass = valid.astype(float_dtype(jnp))
-    # at least 1, so that without valid samples all weights are 0 and not NaN
+    mass = valid.astype(float_dtype(jnp))  # 1 for a valid sample, 0 for another
+    # The number of valid samples, shape (1,). At least 1, so that without any all weights are 0 and not NaN.
     total = jnp.maximum(jnp.sum(mass, keepdims=True), 1)
     confidence = _confidence(rows, score)
     if rank == "soft":
         # [i, j]: how far, from 0 to 1, sample i is accepted at the threshold of sample j
         accepted = softly_accepts(jnp, jnp.where(valid, confidence, 0.0), temperature)
-        weights = pair_weights(jnp, accepted, mass, total, estimator)
+        # sums over the thresholds j
+        weights = pair_weights(jnp, accepted, mass=mass, total=total, estimator=estimator)
         return jnp.where(valid, weights, 0.0).astype(rows.dtype)
     confidence = jax.lax.stop_gradient(confidence)
     if len(confidence) <= _MAX_PAIRWISE:
-        # whether sample i is accepted at the threshold of sample j. A comparison with NaN is False, so samples that are
-        # not valid are never accepted, and the mass need not say that theirs is 0.
+        # [i, j]: whether sample i is at least as confident as sample j. A comparison with NaN is False, so samples that
+        # are not valid are never accepted, and need no mass of 0: None is a mass of 1 for all.
         accepted = accepts(jnp.where(valid, confidence, jnp.nan))
         weights = pair_weights(jnp, accepted, mass=None, total=total, estimator=estimator)
     else:  # too many pairs to compare: sort instead
-        ranked_confidence = jnp.where(valid, confidence, -jnp.inf)
+        ranked_confidence = jnp.where(valid, confidence, -jnp.inf)  # last, with a mass of 0
         weights = sample_weights(jnp, ranked_confidence, mass, estimator, ties="threshold")
     return jnp.where(valid, weights, 0.0).astype(rows.dtype)

@@ -162,7 +162,8 @@ def log_interval(
     {"coverage": 0.8}. Repeats of one question are a cluster. An AbstainError where the log has no row to measure, or
     the metric is undefined for it.
     """
-    # by name, of the rows that count: losses, the first confidence, and whatever else the log has
+    # By name, of the rows that count: "loss", "confidence" (the first), and "abstained" and "clusters" where the log
+    # has them. Rows are left out or ranked last by the rules.
     fields = log.fields(rules)
     columns = {name: fields[name] for name in ("abstained", "clusters") if name in fields}
     return interval(metric, fields["loss"], fields["confidence"], level=level, **columns, **metric_options)
@@ -193,8 +194,7 @@ def interval_without_ranking(log: Log, metric: FurtherMetric, *, level: float) -
         raise InputError(f"{metric.key}: needs a confidence, and this task has none.")
     # the first of the log's confidences, which are by name
     confidence = next(iter(log.signals.values()))
-    rows = (
-        log.scored & log.answered & np.isfinite(confidence)
-    )  # a mask: answers with a grade and this confidence
+    # a mask: answers with a grade and this confidence
+    rows = log.scored & log.answered & np.isfinite(confidence)
     clusters = None if cluster_of_row is None else cluster_of_row[rows]
     return metric.measure(1 - log.loss[rows], confidence[rows], level, clusters)

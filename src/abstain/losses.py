@@ -82,6 +82,7 @@ def zero_one(
     """
     # checked logits or probabilities, with their array library, and class indices
     class_scores, labels = _check_class_scores_and_labels("zero_one", logits, labels, probs)
+    # Rows of probabilities need not be divided by their sums here: the largest entry stays the largest.
     prediction = class_scores.backend.xp.argmax(class_scores.values, axis=-1)
     return class_scores.backend.to_input_library(prediction != labels)
 
@@ -125,11 +126,12 @@ def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k:
         rule = f"`k` must be a whole number from 1 to {class_count - 1} (one less than the classes)"
         raise InputError(f"top_k: {rule}, got {k!r}.")
     xp = class_scores.backend.xp
-    entries = class_scores.values  # logits or probabilities
+    # logits or probabilities, whose order alone counts: rows need no common sum
+    entries = class_scores.values
     score_of_label = xp.take_along_axis(entries, labels[..., None], axis=-1)
     class_index = simplex.class_numbers(xp, entries)  # 0 ... K-1 along the last axis
     is_tied_before = (entries == score_of_label) & (class_index < labels[..., None])
-    ranks_before_label = (entries > score_of_label) | is_tied_before
+    ranks_before_label = (entries > score_of_label) | is_tied_before  # a mask of classes in each row
     # the label is missing if at least k classes come before it
     return class_scores.backend.to_input_library(xp.count_nonzero(ranks_before_label, axis=-1) >= k)
 
@@ -178,6 +180,7 @@ def cross_entropy(
     >>> [f"{v:.4g}" for v in cross_entropy([[0.0, 0.0], [50.0, 0.0]], [0, 0])]  # ln 2 and e^-50
     ['0.6931', '1.929e-22']
     """
+    # the checked logits or probabilities, with the library that computes, and class indices
     class_scores, labels = _check_class_scores_and_labels("cross_entropy", logits, labels, probs)
     temperature = check_positive("cross_entropy", "temperature", temperature)
     # one array for each name, here one; the formula is `simplex.cross_entropy`
@@ -185,9 +188,8 @@ def cross_entropy(
     if clip is not None:  # a probability of at least `clip` is a loss of at most -ln(clip)
         largest_loss = float(-np.log(check_positive("cross_entropy", "clip", clip)))
         values = class_scores.backend.xp.where(values > largest_loss, largest_loss, values)
-    check_possible(
-        class_scores, values
-    )  # raises if a loss is infinite, where values can be read (not under jit)
+    # raises if a loss is infinite, where values can be read (not under jit)
+    check_possible(class_scores, values)
     return class_scores.to_input_library(values)
 
 
@@ -312,8 +314,8 @@ def _loss_of_difference(
             f"{tuple(target.shape)}."
         )
     if 0 not in tuple(prediction.shape):
-        check_finite(name, "prediction", backend, prediction, "Drop the sample.")
-        check_finite(name, "target", backend, target, "Drop the sample.")
+        check_finite(name, "prediction", backend, prediction, remedy="Drop the sample.")
+        check_finite(name, "target", backend, target, remedy="Drop the sample.")
     difference = xp.astype(prediction, float_dtype(xp)) - xp.astype(target, float_dtype(xp))
     return backend.to_input_library(loss(xp, difference))
 
@@ -352,7 +354,8 @@ class Loss:
     ) -> Any:
         """Compute one loss for each sample.
 
-        Losses of regression take predictions and targets instead of logits and labels.
+        Losses of regression take predictions and targets instead of logits and labels. `options` are those of the
+        loss's own function (`temperature` of "brier"), which checks all arguments.
         """
         if probs is None:  # functions for regression have no argument `probs`
             return self.function(logits, labels, **options)
@@ -421,6 +424,7 @@ def by_name(loss: str | Loss | Callable[..., Any]) -> Loss:
     if isinstance(loss, Loss):
         return loss
     if callable(loss):
+        # with the arguments of a built-in loss, and a name
         wrapped = wrap_user_function("loss", loss)
         # the largest value of a user's own loss is not known
         return Loss(name=wrapped.name, label=wrapped.label, function=wrapped.call, upper=None)
@@ -459,7 +463,10 @@ def wrap_user_function(kind: str, function: Callable[..., Any]) -> UserFunction:
     """
 
     def call_with_either(logits: Array = None, *labels: Array, probs: Array = None, **options: Any) -> Any:
-        """Call the function with logits or probabilities, whichever are passed; a score gets no labels."""
+        """Call the function with logits or probabilities, whichever are passed; a score gets no labels.
+
+        `labels` is one array for a loss and nothing for a score.
+        """
         return function(probs if logits is None else logits, *labels, **options)
 
     label = getattr(function, "__name__", f"custom {kind}")

@@ -177,3 +177,10 @@ def test_rows_with_one_possible_class_leave_the_soft_gradient_finite():
     value, gradient = jax.value_and_grad(lambda z: aurc_loss(z, target, rank="soft"))(logits)
     assert np.isfinite(value)
     assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("steps", [0, -1, 2.5])
+def test_a_warmup_needs_a_number_of_steps(steps):
+    """Zero steps would divide 0 by 0, and the loss would be NaN."""
+    with pytest.raises(InputError, match="steps"):
+        linear_warmup(steps)
