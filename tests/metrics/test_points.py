@@ -162,3 +162,11 @@ def test_samples_of_weight_zero_do_not_count(library):
         *(xp.asarray(column) for column in (loss, confidence)), sample_weight=xp.asarray(weight)
     )
     assert [int(count) for count in curve.count] == [1, 2, 3]
+
+
+def test_risk_at_coverage_traces_under_jit_as_the_other_points_do():
+    jax = pytest.importorskip("jax")
+    loss = np.asarray([0, 1, 0, 0, 1], dtype=np.float32)
+    confidence = np.asarray([0.9, 0.8, 0.8, 0.6, 0.5], dtype=np.float32)
+    compiled = jax.jit(lambda l, g: abstain.risk_at_coverage(l, g, coverage=0.5))
+    assert float(compiled(loss, confidence)) == pytest.approx(1 / 3)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -129,3 +131,54 @@ def test_a_group_of_no_weight_is_no_group_in_memory_or_in_files(tmp_path):
     assert files.counts == by_metric.counts
     with pytest.raises(InputError, match="must have some mass"):
         abstain.aurc(LOSS, CONFIDENCE, groups=labels, sample_weight=0 * weight)
+
+
+def _functions_with_groups():
+    """Every public metric that takes `groups=`, and `interval`, by name; the options that they require are set."""
+    options = {
+        "risk_at_coverage": {"coverage": 0.5},
+        "coverage_at_risk": {"risk": 0.5},
+        "rejection_cost": {"cost": 0.3},
+    }
+    functions = {"interval": partial(abstain.interval, "aurc")}
+    for name in {*abstain.__all__, *abstain.metrics.__all__}:
+        function = getattr(abstain, name, None) or getattr(abstain.metrics, name)
+        is_metric = getattr(function, "__module__", "").startswith("abstain.metrics")
+        if (
+            is_metric
+            and "groups" in inspect.signature(function).parameters
+            and hasattr(function, "__wrapped__")
+        ):
+            functions[name] = partial(function, **options.get(name, {}))
+    return functions
+
+
+@pytest.mark.parametrize("name", sorted(_functions_with_groups()))
+def test_columns_of_another_length_are_refused(name):
+    function = _functions_with_groups()[name]
+    n = 40
+    loss = (np.arange(n) % 3 == 0).astype(float)
+    columns = {
+        "confidence": np.arange(n) % 7 / 7,
+        "sample_weight": np.ones(n),
+        "abstained": np.zeros(n, dtype=bool),
+        "clusters": np.arange(n) // 2,
+        "strata": np.arange(n) % 4,
+    }
+    parameters = inspect.signature(function).parameters
+    has_confidence = "confidence" in parameters
+
+    def call(argument, values):
+        arrays = [columns["confidence"]] if has_confidence else []
+        if argument == "confidence":
+            arrays = [values]
+        further = {} if argument == "confidence" else {argument: values}
+        return function(loss, *arrays, groups=np.arange(n) % 2, **further)
+
+    checked = [argument for argument in columns if argument in parameters]
+    assert checked
+    for argument in checked:
+        call(argument, columns[argument])
+        for values in (columns[argument][:-1], np.append(columns[argument], columns[argument][:1])):
+            with pytest.raises(ShapeError, match=argument):
+                call(argument, values)

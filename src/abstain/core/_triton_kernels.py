@@ -33,6 +33,7 @@ def write_keys(bits, is_error, keys, error_keys, error_count, n, TILE: tl.conste
     negative one, and -1 for 0 and -0. `bits` are the bits of the confidences as signed integers; `keys` and
     `error_keys` have their type, and room for n. `is_error` holds 0 or 1 (uint8). A program handles TILE samples. It
     reserves places for the keys of its errors by adding their number to `error_count` (int64), which is 0 at the start.
+    The atomic addition returns the count before it: the first of these places.
     """
     i = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     inside = i < n
@@ -57,7 +58,8 @@ def find_bin(x, first_bin, bin_count, mask):
 
     `first_bin` (int64) and `bin_count` (float64, at least 1) point to the tables of that map: the first bin and the
     number of bins of each octave, 2048 octaves for each of four regions. These are 0 negative or zero, 1 up to 1/2,
-    2 up to 1, 3 above 1. `mask` is false for elements past the end of the data, whose results are not used.
+    2 up to 1, 3 above 1. An octave is a power of two of the distance of `x` from 1 in region 2, from 0 in the others.
+    `mask` is false for elements past the end of the data, whose results are not used.
     """
     x = x + 0.0  # turns -0 into +0
     is_low = (x > 0) & (x <= 0.5)
@@ -102,7 +104,8 @@ def add_to_bins(
     the tables `first_bin` and `bin_count` of a `BinMap`: it is the confidence itself, or, where that is a rank key
     without a fixed range, the probability of the same order. Each bin has a `count` (int64) and a `loss_sum` (float64)
     of its samples, and their smallest and largest confidence, `low_bits` and `high_bits`, as integers (int64) that have
-    the order of the floats, which are only written where they change.
+    the order of the floats, which are only written where they change. An extreme may have been moved by another program
+    since it was read; the atomics compare again.
     """
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = i < n

@@ -74,8 +74,8 @@ class _SplitDifference(NamedTuple):
 def _split_at_table_end(xp: Namespace, table: np.ndarray, low: Array, high: Array) -> _SplitDifference:
     """Split the difference f(high) - f(low) at 32, where the `table` of the values f(0) ... f(32) ends.
 
-    `low` and `high` are whole numbers held as floats, 0 <= low <= high. The part beyond the table, f(b) - f(a), is 0
-    where `high` is at most 32.
+    `low` and `high` are whole numbers held as floats, 0 <= low <= high. f(high) - f(low) is `from_table` plus
+    f(b) - f(a), with a and b at least 32. The latter part, which the caller computes, is 0 where `high` is at most 32.
     """
     table_end = xp.asarray(_TABLE_END, dtype=low.dtype)
     value_at_high = _look_up(xp, table, xp.minimum(high, table_end))
@@ -226,7 +226,7 @@ def _harmonic_expected(rows: Rows) -> Array:
     these positions, the term is (S - L) g + L (m - (N - m) g) / m.
     """
     if has_only_single_samples(rows):  # no ties, so there is only one order
-        return _harmonic(rows)
+        return _harmonic(rows)  # mass times selective risk
     xp = rows.xp
     mass_above = rows.accepted_mass - rows.mass
     g = sum_inverse_positions(rows)
@@ -340,8 +340,9 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
     accepted one by one in random order), and for log always, it is the mean over the positions in the row. Then, and
     for loo, masses are whole numbers of samples; otherwise they may be fractional.
 
-    `rows` may be a part of a longer table: only for harmonic and loo with ties="threshold" do the rows below the part
-    count, and are left out here.
+    `rows` may be a part of a longer table. For harmonic and loo with ties="threshold" the sum over the rows below the
+    part is left out here, since it depends on how these are tied; the caller adds it. All other weights are complete:
+    what the positions below add to them follows from the total mass W alone.
     """
     xp = rows.xp
     base, factor = base_estimator(estimator)  # "2sele" is 2 times "sele"; all others have the factor 1
@@ -361,6 +362,7 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
     # From here on the samples are accepted one by one: the weight of the sample at position p is 1/p + ... + 1/W.
     # First the positions below the last of these rows: H_W - H_N, which is 0 where `rows` are the whole table.
     last_accepted = rows.accepted_mass[..., -1:]
+    # `0 * last_accepted` only gives the total mass the same shape
     from_below_part = harmonic_difference(xp, last_accepted, rows.total_mass + 0 * last_accepted)
     if estimator == "loo":  # with one sample less the sum ends at 1 / (W - 1)
         from_below_part = from_below_part - 1 / rows.total_mass
@@ -377,9 +379,10 @@ def row_weights(rows: Rows, estimator: str = "harmonic", ties: str = "threshold"
 def _threshold_weights(rows: Rows, estimator: str) -> Array:
     """For a sample in each row: the sum of m / N over its row and all rows below it, down to the last of `rows`.
 
-    m is the mass of a row and N the mass accepted there. `rows` may be a part of a table; what the rows below the part
-    add is left to the caller. `estimator` is "harmonic" or "loo". For "loo" the sample itself is left out: the sum of
-    m / (N - 1), less 1 / (N - 1) of the sample's row; quotients with a denominator of 0 count as 0.
+    m is the mass of a row and N the mass accepted there. `rows` are most confident first and may be a part of a table;
+    what the rows below the part add is left to the caller. `estimator` is "harmonic" or "loo". For "loo" the sample
+    itself is left out: the sum of m / (N - 1), less 1 / (N - 1) of the sample's row; quotients with a denominator of 0
+    count as 0.
     """
     xp = rows.xp
     if estimator == "loo":
@@ -445,7 +448,7 @@ def area_of_samples(
         return _batch_area(loss, confidence, weight, estimator, ties)
     samples = read_by_confidence(loss, confidence, weight)
     # the rows (one per distinct confidence, most confident first) some thousand at a time
-    pieces = iterate_rows(samples, with_loss=needs_row_loss(estimator, ties))
+    pieces = iterate_rows(samples, with_loss=needs_row_loss(estimator, ties))  # without what no term reads
     # the terms of all rows add up to (total mass) * AURC
     return math.fsum(float(area_terms(rows, estimator, ties).sum()) for rows in pieces) / samples.total_mass
 
@@ -461,6 +464,7 @@ def _batch_area(
     a loss counts by its rank), `ties` "threshold" (equal confidences are accepted together) or "expected" (one by one,
     in random order).
     """
+    # one unsigned key per sample, which ascends as confidences descend; None if confidence and loss do not fit into it
     packed = pack_loss(loss, confidence) if weight is None else None
     if packed is None:
         return np.asarray(area(rows_from_numpy(loss, confidence, weight), estimator, ties))
@@ -471,7 +475,11 @@ def _batch_area(
     weights_most_confident_first = np.ascontiguousarray(rank_weights(n, estimator)[::-1])
 
     def areas_of_lines(start: int, stop: int) -> np.ndarray:
-        """AURC of the lines start, ..., stop - 1, whose keys are sorted in place and then overwritten."""
+        """AURC of the lines start, ..., stop - 1 of `lines`, whose keys are sorted in place and then overwritten.
+
+        A line holds one key per sample of a data set: it ascends as the confidence descends, and its lowest `loss_bits`
+        bits are the loss. `estimator`, `ties` and the other names are those of the enclosing function.
+        """
         sort_lines(lines[start:stop])
         sorted_loss = unpack_loss(lines[start:stop])  # a new array: bytes for 0/1 losses, else float64
         keys = lines[start:stop].reshape(-1)
@@ -481,7 +489,7 @@ def _batch_area(
         # over all lines at once, which is much faster; the last sample of a line was compared with the next line
         np.equal(keys[1:], keys[:-1], out=equals_next.reshape(-1)[:-1])
         equals_next[:, -1] = False
-        if equals_next.any():
+        if equals_next.any():  # the terms of runs of equal confidence, less those of their samples one by one
             sum_of_terms += _tie_correction(sorted_loss, equals_next, estimator, ties)
         return sum_of_terms / n
 
@@ -555,8 +563,8 @@ def _tie_correction(
 def oracle_rows(xp: Namespace, loss: Array, weight: Array | None) -> Rows:
     """Make rows of samples ordered by loss along the last axis, smallest on top, and by weight among equal losses.
 
-    This is how the best possible confidence orders them. Each sample is a row of its own. The order of the input does
-    not matter. `weight` None means 1 for all.
+    This is how the best possible confidence orders them. Each sample is a row of its own, also among equal losses.
+    The order by weight only makes the result independent of the order of the input. `weight` None means 1 for all.
     """
     wide = float_dtype(xp)  # the widest float of the library, so that sums keep their digits
     loss = xp.astype(loss, wide)
@@ -587,7 +595,7 @@ def subtract_large_offset(loss: np.ndarray) -> np.ndarray:
     and to the risk, and would only take digits from their differences. Returns `loss` itself if nothing is subtracted,
     otherwise a new float64 array.
     """
-    if loss.dtype == bool:
+    if loss.dtype == bool:  # whose sums are exact
         return loss
     values = loss.astype(np.float64, copy=False)
     smallest = values.min(axis=-1, keepdims=True)
@@ -608,7 +616,7 @@ def zero_one_oracle_rows(errors: float, n: float) -> Rows:
         loss=loss,
         accepted_mass=np.cumsum(mass),
         accepted_loss=loss,  # nothing is added from above: the row on top has no loss
-        total_mass=np.asarray([n]),
+        total_mass=np.asarray([n]),  # shape (1,), as in all rows
     )
 
 
@@ -653,6 +661,7 @@ def pair_weights(xp: Namespace, A: Array, mass: Array | None, total: Array, esti
 
     With N_j = sum_i w_i A_ij: harmonic sum_j w_j A_ij / N_j; sele sum_j w_j A_ij / W; loo the sum of A_ij / (N_j - 1)
     over j other than i; log -ln(1 - r / (W + 1)) for rank r. A quotient counts as 0 where its denominator is 0.
+    `_sum_pairs` sums A over one of its two last axes, each entry times the value of the sample on that axis.
     """
     base, factor = base_estimator(estimator)  # "2sele" is 2 times "sele"; all others have the factor 1
     if factor != 1:

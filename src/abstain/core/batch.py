@@ -23,18 +23,21 @@ def check_options(
     criterion: Any,
     mix: Any = 0.0,
 ) -> None:
-    """Raise InputError unless the options of the loss are valid; reads no array.
+    """Raise InputError unless the options of the training loss `aurc_loss` are valid; reads no array.
 
-    `criterion` is the user's own loss per sample, or None for the cross-entropy. `label_smoothing` is the share of the
-    target spread evenly over all classes. `mix`, from 0 to 1, is the share of the plain mean loss in the result; it is
-    only checked if it is no tensor, since reading one would make the host wait for the GPU.
+    `estimator` names the rank weights, such as "harmonic". `reduction` says how the losses of the samples become the
+    result. With `rank="soft"` ranks are smooth functions of the confidences, and `temperature` is the width of the
+    smoothing, in units of the confidence. `criterion` is the user's own loss per sample, or None for the cross-entropy.
+    `label_smoothing` is the share of the target spread evenly over all classes. `mix`, from 0 to 1, is the share of the
+    plain mean loss in the result; it is only checked if it is no tensor, since reading one would make the host wait for
+    the GPU.
     """
     check_choice(NAME, "estimator", estimator, ESTIMATORS)
     check_choice(NAME, "reduction", reduction, ("mean", "sum", "none"))
     check_choice(NAME, "rank", rank, ("hard", "soft"))
     if not temperature > 0:
         raise InputError(f"{NAME}: `temperature` must be positive, got {temperature!r}.")
-    check_fraction(NAME, "label_smoothing", label_smoothing, open_low=False)
+    check_fraction(NAME, "label_smoothing", label_smoothing, open_low=False)  # InputError outside of [0, 1]
     if callable(mix):
         raise InputError(
             f"{NAME}: `mix` must be a number or a tensor of one; a schedule belongs to a loss object that counts its "
@@ -64,7 +67,8 @@ def check_labels(labels: Array, classes: int, ignore_index: int) -> None:
 def check_finite(xp: Namespace, logits: Array, remedy: str) -> None:
     """Raise InputError if logits (N, ...) contain NaN or +inf; -inf may mask a class.
 
-    `logits` must be a concrete array, not a tracer. `remedy` ends the message, after "lower the learning rate".
+    `logits` must be a concrete array, not a tracer; its first axis is that of the N samples, counted from 0 in the
+    message. `remedy` ends the message, after "lower the learning rate".
     """
     is_invalid = xp.isnan(logits) | (logits == float("inf"))
     if bool(is_invalid.any()):

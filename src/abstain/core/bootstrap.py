@@ -76,7 +76,7 @@ class Resampler:
         self.loss = loss[order].astype(np.float64)
         self.confidence = confidence[order]
         self.weight = None if weight is None else weight[order].astype(np.float64)
-        # without weights, the number of abstained samples is enough
+        # None also where all weights are 1: then the number of abstained samples, in `counts`, is enough
         self.abstained_weight = abstained_weight if weight is not None else None
         abstained_count = 0 if abstained_weight is None else len(abstained_weight)
         # sorted answered samples first, then the abstained ones in their order
@@ -84,18 +84,21 @@ class Resampler:
         self.clusters = None if clusters is None else clusters[order_of_all]
         self.strata = None if strata is None else strata[order_of_all]
         self.sample_count = len(order_of_all)
-        self.pair_counts: np.ndarray | None = None  # how often each pair occurs, if pairs are drawn
+        # how often each pair occurs in the data, if pairs are drawn
+        self.pair_counts: np.ndarray | None = None
+        # with many samples per pair, this replaces `self.loss` and `self.confidence` and sets `self.pair_counts`
         if weight is None and clusters is None and strata is None:
             self._replace_samples_by_pairs_if_few(abstained_count)
+        # a row is a run of equal confidences: the index of its first sample (or pair)
         self.row_starts = np.flatnonzero(sorting.mark_run_starts(self.confidence))
-        self._loss_order: np.ndarray | None = None  # computed when first needed
+        self._loss_order: np.ndarray | None = None  # indices that sort by loss, computed when first needed
 
     def _replace_samples_by_pairs_if_few(self, abstained_count: int) -> None:
         """Replace the samples by their distinct pairs of confidence and loss, if a pair occurs often on average.
 
         A bootstrap replicate draws as many samples as the data set has. Samples of equal confidence and loss are
-        interchangeable, so `counts` can draw how often each pair occurs, from a multinomial law with the probabilities
-        `self.pair_counts / self.sample_count`. With few pairs that is faster than drawing samples.
+        interchangeable, so the method `counts` can draw how often each pair occurs, from a multinomial law with the
+        probabilities `self.pair_counts / self.sample_count`. With few pairs that is faster than drawing samples.
 
         Sets `self.confidence` and `self.loss` to those of the pairs, most confident first, and `self.pair_counts` to
         how often each pair occurs, with the number of abstained samples at the end if there are any. Otherwise changes
@@ -107,7 +110,7 @@ class Resampler:
         # a new pair starts where either of the two changes
         is_first_of_pair = sorting.mark_run_starts(confidence) | sorting.mark_run_starts(loss)
         if np.count_nonzero(is_first_of_pair) * _MIN_SAMPLES_PER_PAIR > len(loss):
-            return
+            return  # fewer than 8 samples per pair
         first_of_pair = np.flatnonzero(is_first_of_pair)
         self.confidence = confidence[first_of_pair]
         self.loss = loss[first_of_pair]
@@ -134,6 +137,10 @@ class Resampler:
         `counts` has one line per replicate, and one column for each answered sample, most confident first, then one for
         each abstained sample. Where pairs are drawn instead (`self.pair_counts` is not None), it has one column per
         pair and, if samples abstained, a last one for their number.
+
+        The rows of the result, one per distinct confidence, hold answered samples alone. Its total mass, of which
+        coverage is a share, includes the abstained ones. `self.loss` and `self.row_starts` (the index of the first
+        sample of each row) count pairs where pairs are drawn; there are no weights then.
         """
         answered_counts = counts[:, : len(self.loss)]
         abstained_counts = counts[:, len(self.loss) :]
@@ -143,7 +150,7 @@ class Resampler:
             mass = answered_counts * self.weight
         total_mass = mass.sum(axis=1)  # of the answered samples; the abstained ones are added
         if abstained_counts.shape[1]:
-            if self.abstained_weight is None:
+            if self.abstained_weight is None:  # all weights are 1
                 total_mass = total_mass + abstained_counts.sum(axis=1)
             else:
                 total_mass = total_mass + abstained_counts @ self.abstained_weight
@@ -154,8 +161,10 @@ class Resampler:
     def counts(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draw how often each sample (or pair) occurs in each of `size` replicates, shape (size, samples or pairs).
 
-        Answered samples come first, most confident first, abstained ones last. All samples of a cluster get the count
-        of their cluster.
+        Answered samples come first, most confident first, abstained ones last. Units, which are clusters where there
+        are any and samples otherwise, are drawn with replacement, as many as there are, in total or from each stratum.
+        All samples of a cluster get the count of their cluster. `self.clusters` and `self.strata` number those of each
+        sample from 0, in the same order.
         """
         if self.pair_counts is not None:  # distinct pairs of confidence and loss are drawn, not samples
             # the last count is that of the abstained samples, if there are any
@@ -179,12 +188,13 @@ class Resampler:
         weights areas are taken with ties="threshold", which accepts the samples of a row all at once, so each sample is
         a row; equal losses are ordered by weight, so that the result does not depend on the order of the input.
         """
-        if self._loss_order is None:
+        if self._loss_order is None:  # kept for later calls
             # lexsort sorts by the last column first
             sort_columns = (self.loss,) if self.weight is None else (self.weight, self.loss)
             self._loss_order = np.lexsort(sort_columns)
         loss = self.loss[self._loss_order]
         has_whole_weights = self.weight is None or bool(np.all(self.weight == np.floor(self.weight)))
+        # the index, in the order by loss, of the first sample of each row
         if has_whole_weights:
             row_starts = np.flatnonzero(sorting.mark_run_starts(loss))
         else:
@@ -235,7 +245,7 @@ def _draw_counts(rng: np.random.Generator, n: int, size: int, strata: np.ndarray
             members = np.flatnonzero(strata == stratum)
             counts[:, members] = _draw_counts(rng, len(members), size)
         return counts
-    if n > _LONG_REPLICATE:  # counting one replicate after the other is then faster
+    if n > _LONG_REPLICATE:  # more than 2048; counting one replicate after the other is then faster
         return np.stack([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(size)])
     # unit u of replicate k has the number u + n k, so that one count serves all replicates
     numbers = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
@@ -264,7 +274,7 @@ def leave_one_out_areas(
     `estimator` is "harmonic", "loo", "log", "sele" or "2sele" (how a loss counts by its rank), `ties` "threshold"
     (equal confidences are accepted together) or "expected" (one by one, in random order).
     """
-    ranked = RankedLoss(rank_confidences(confidence), loss)
+    ranked = RankedLoss(rank_confidences(confidence), loss)  # sorted, with the sums of each row
     m = ranked.rows.mass
     L = ranked.rows.loss
     N = ranked.rows.accepted_mass

@@ -74,7 +74,8 @@ class BinMap:
         A number x lies in one of four regions: negative or 0, (0, 1/2], (1/2, 1], or above 1. Within a region, the
         octave is the power of two of its distance from 1 (third region) or from 0, and equal steps of that distance
         within the octave are the bins. `self.first_bin` and `self.bin_count` hold the first bin of each octave and how
-        many it has (at least 1), at the index 2048 * region + octave.
+        many it has (at least 1), at the index 2048 * region + octave. Numbers beyond the octaves that have bins of
+        their own, infinities included, share a bin with a neighbouring octave.
         """
         x = xp.astype(confidence, xp.float64) + 0.0  # -0 and +0 are one number
         is_low = (x > 0) & (x <= 0.5)
@@ -82,7 +83,7 @@ class BinMap:
         # numbered by ascending confidence
         region = xp.where(x > 1, 3, xp.where(is_top, 2, xp.where(is_low, 1, 0)))
         distance = xp.where(is_top, 1 - x, xp.abs(x))  # exact: x is within a factor of two of 1
-        bits = float64_bits(distance)
+        bits = float64_bits(distance)  # as int64; the sign bit is 0
         octave = bits >> _MANTISSA_BITS  # the exponent bits, 0 to 2047
         mantissa = bits & ((1 << _MANTISSA_BITS) - 1)
         first_bin, bin_count = self._tables_on_device(xp, x)
@@ -138,6 +139,7 @@ def _octave_tables(bins: int, domain: str) -> _OctaveTables:
     which never has a share: it gets one bin of its own, in addition to the others.
     """
     shares = np.zeros((len(_REGIONS), _OCTAVES))
+    # entries: region, first and last exponent (both included), share of each of these octaves
     shares_by_region = _UNIT_SHARES if domain == "unit" else _REAL_SHARES
     for region, first_exponent, last_exponent, share in shares_by_region:
         # the exponent bits of a float are its exponent plus the bias; each of these octaves has this share, relative to
@@ -227,15 +229,16 @@ def disjoint_bins(
     """Make `Bins` from bins that do not overlap, least confident first, such as those of a `BinMap`.
 
     `count` and `loss_sum` are the mass and loss of each bin; `low` and `high` the smallest and the largest confidence
-    in it (any numbers where it is empty). `whole` says that all masses are whole numbers.
+    in it (any numbers where it is empty). `whole` says that all masses are whole numbers. Bins lie along the last axis.
     """
-    # what lies above a bin is certain, since bins do not overlap: the best and the worst case are the same
+    # Sums over all surer bins, without the bin itself. What lies above a bin is certain, since bins do not overlap: the
+    # best and the worst case are the same.
     mass_above = _sum_above(xp, count)
     loss_above = _sum_above(xp, loss_sum)
     return Bins(
         mass=count,
         loss=loss_sum,
-        is_tie=low >= high,
+        is_tie=low >= high,  # a single confidence; any value will do for an empty bin
         mass_above_best=mass_above,
         loss_above_best=loss_above,
         mass_above_worst=mass_above,
@@ -271,15 +274,18 @@ def aurc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
     The estimate spreads the loss of a bin evenly over its samples; where bins overlap it is moved inside the bounds.
     Without a largest loss (None) nothing can be proven, and the bounds are None. At least one bin has mass. The bins
     lie along the last axis; results have the shape of the leading axes.
+
+    AURC is the mean over samples of the selective risk with the threshold at this sample. The bounds add up, bin by
+    bin, the least and the greatest sums of these risks that the mass and loss of the bins allow.
     """
     xp = bins.xp
     total_mass = xp.sum(bins.mass, axis=-1)
     estimate = xp.sum(_estimate_terms(bins, "harmonic"), axis=-1) / total_mass
     if largest_loss is None:
-        return Bracket(estimate, None, None)
+        return Bracket(estimate, low=None, high=None)
     low = xp.sum(_least_risk_sum(bins, largest_loss), axis=-1) / total_mass
     high = xp.sum(_greatest_risk_sum(bins, largest_loss), axis=-1) / total_mass
-    return _clip_estimate(bins, estimate, low, high)
+    return _clip_estimate(bins, estimate, low, high)  # with the estimate moved inside the bounds
 
 
 def augrc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
@@ -300,7 +306,7 @@ def augrc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
     # "sele" is the estimator that AUGRC uses; its terms are over the total mass already
     estimate = xp.sum(_estimate_terms(bins, "sele"), axis=-1) / total_mass
     if largest_loss is None:
-        return Bracket(estimate, None, None)
+        return Bracket(estimate, low=None, high=None)
     # At best the loss L of a bin lies at its bottom, in as few samples as possible, k of them: from the lowest one up,
     # they add what is accepted of it there, L + (L - M) + ... with M the largest loss. At worst it lies at the top, in
     # samples of one confidence, and all samples of the bin add L. A bin that is one tie is accepted as a whole: all its
@@ -328,13 +334,14 @@ def _clip_estimate(bins: Bins, estimate: Array, low: Array, high: Array) -> Brac
 
 
 def _estimate_terms(bins: Bins, estimator: str) -> Array:
-    """Area terms of each bin, most confident first, with its loss spread evenly over its samples.
+    """Area terms of each bin, most confident first (unlike `bins`), with its loss spread evenly over its samples.
 
     `estimator` is "harmonic" (for AURC) or "sele" (for AUGRC). A bin that holds a single confidence is accepted as a
     whole. Bins without mass have the term 0. The sum of the terms is the total mass times the area.
     """
     xp = bins.xp
     rows = rows_of_bins(bins)  # the same bins, most confident first
+    # what each row adds to the total mass times the area
     terms_if_tied = area_terms(rows, estimator, ties="threshold")
     if bins.has_whole_mass:
         terms_if_spread = area_terms(rows, estimator, ties="expected")
@@ -342,7 +349,7 @@ def _estimate_terms(bins: Bins, estimator: str) -> Array:
         terms_if_spread = rows.mass * (rows.accepted_loss - rows.loss / 2) / rows.total_mass
     else:
         terms_if_spread = harmonic_spread(rows)
-    is_tie = xp.flip(bins.is_tie, axis=-1)
+    is_tie = xp.flip(bins.is_tie, axis=-1)  # in the order of the rows
     return xp.where(rows.mass > 0, xp.where(is_tie, terms_if_tied, terms_if_spread), 0.0)
 
 
@@ -352,7 +359,7 @@ def harmonic_spread(rows: Rows) -> Array:
     A row (the samples of one confidence) has mass m and loss L, and a threshold there accepts mass N and loss S. The
     sum of 1/k over the positions k of its samples becomes the integral g = ln(N / (N - m)), and the term is
     (S - L) g + L (m - (N - m) g) / m. In the top row, where N = m and S = L, g counts as 0, and the term is L. Rows
-    without mass have the term 0.
+    without mass have the term 0, since `safe_divide` returns 0 where the denominator is 0.
     """
     xp = rows.xp
     mass_above = rows.accepted_mass - rows.mass
@@ -394,7 +401,8 @@ def _least_risk_sum(bins: Bins, largest_loss: float) -> Array:
     loss_free = end - L / M  # up to this position no loss of the bin need be accepted
     loss_start = xp.floor(loss_free) if bins.has_whole_mass else loss_free
     # S / k falls up to the loss-free position, so all samples before it have the risk there (0 where this position is
-    # 0); after it low(k) is M + (S + L - M (N + c)) / k, which rises, summed over the positions k in (loss_start, end]
+    # 0); after it low(k) is M + (S + L - M (N + c)) / k, which rises, summed over the positions k in (loss_start, end].
+    # `_sum_of_inverses` is the sum (or integral) of 1 / k over these positions.
     least_sum = (
         (loss_start - N) * safe_divide(xp, S, loss_free)
         + M * (end - loss_start)
@@ -428,7 +436,7 @@ def _greatest_risk_sum(bins: Bins, largest_loss: float) -> Array:
     rising_stop = xp.floor(loss_end) if bins.has_whole_mass else loss_end
     # high(k) rises up to that position (or is constant, with no mass above), so all samples before it have the risk
     # there (0 where this position is 0: no mass above and no loss); after it high(k) is (S + L) / k, which falls,
-    # summed over the positions k in (rising_stop, end]
+    # summed over the positions k in (rising_stop, end]. `_sum_of_inverses` is the sum (or integral) of 1 / k over them.
     peak = safe_divide(xp, S + L, loss_end)
     greatest_sum = (rising_stop - N) * peak + (S + L) * _sum_of_inverses(bins, rising_stop, end)
     greatest_sum = xp.where(bins.is_tie, c * safe_divide(xp, S + L, end), greatest_sum)
@@ -440,8 +448,8 @@ def risk_between(
 ) -> tuple[Array, Array]:
     """Least and greatest selective risk when a threshold inside a bin accepts a mass of at least `position`.
 
-    N and S are mass and loss above the bin, c and L its own mass and loss, and M the largest loss. `position` lies in
-    (N, N + c]. The bounds are the least of (S + max(0, L - M (N + c - k))) / k and the greatest of
+    N and S are mass and loss above the bin (in surer bins), c and L its own mass and loss, and M the largest loss.
+    `position` lies in (N, N + c]. The bounds are the least of (S + max(0, L - M (N + c - k))) / k and the greatest of
     (S + min(L, M (k - N))) / k over k >= `position`: the one falls until the loss-free part of the bin is accepted, the
     other rises until all its loss is.
     """
@@ -473,12 +481,12 @@ def auroc(bins: Bins) -> Bracket:
     xp = bins.xp
     error_mass = xp.sum(bins.loss, axis=-1)
     right_mass = xp.sum(bins.mass, axis=-1) - error_mass
-    estimate = curve_points.auroc(rows_of_bins(bins))
+    estimate = curve_points.auroc(rows_of_bins(bins))  # each bin as one row, most confident first
     pairs_in_bin = (bins.mass - bins.loss) * bins.loss
     uncertain_pairs = xp.sum(xp.where(bins.is_tie, 0.0, pairs_in_bin), axis=-1)
     # they count half, and may count half more or less
     margin = uncertain_pairs / 2 / (error_mass * right_mass)
-    return Bracket(estimate, estimate - margin, estimate + margin)
+    return Bracket(estimate, low=estimate - margin, high=estimate + margin)
 
 
 def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1.0) -> Bracket:
@@ -512,7 +520,7 @@ def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1
     position = xp.where(is_tie, mass_above + mass, xp.maximum(needed_mass, smallest_position))
     estimate = (loss_above + loss * (position - mass_above) / mass) / position
     if largest_loss is None:
-        return Bracket(estimate, None, None)
+        return Bracket(estimate, low=None, high=None)
     low, high = risk_between(xp, position, mass_above, loss_above, mass, loss, largest_loss)
     risk_of_whole_bin = (loss_above + loss) / (mass_above + mass)
     return Bracket(
@@ -527,16 +535,16 @@ def coverage_at_risk(bins: Bins, risk: float, largest_loss: float | None = 1.0) 
 
     A threshold at the edge of a bin is certain: it gives the estimate and the lower bound, which are equal. The upper
     bound is the largest coverage that a threshold inside a bin could have if its losses, in [0, largest_loss], lay at
-    its bottom; None without a largest loss.
+    its bottom; None without a largest loss. The bins do not overlap and lie along the last axis, least confident first.
     """
     rows = rows_of_bins(bins)  # the same bins, most confident first
     xp = rows.xp
     # 0 if no bin's edge has such a risk
     low = curve_points.coverage_at_risk(rows, rows.total_mass[..., 0], risk)
     if largest_loss is None:
-        return Bracket(low, low, None)
+        return Bracket(estimate=low, low=low, high=None)
     if risk >= largest_loss:  # no sample loses more, so that all can be accepted
-        return Bracket(low, low, xp.maximum(low, xp.ones_like(low)))
+        return Bracket(estimate=low, low=low, high=xp.maximum(low, xp.ones_like(low)))
     loss_above = rows.accepted_loss - rows.loss
     # up to this position no loss of the bin need be accepted
     loss_free = rows.accepted_mass - rows.loss / largest_loss
@@ -551,4 +559,4 @@ def coverage_at_risk(bins: Bins, risk: float, largest_loss: float | None = 1.0) 
         & (furthest > rows.accepted_mass - rows.mass)  # at least some of the bin is accepted
     )
     high = xp.max(xp.where(is_possible, furthest / rows.total_mass, 0.0), axis=-1)
-    return Bracket(low, low, xp.maximum(low, high))
+    return Bracket(estimate=low, low=low, high=xp.maximum(low, high))

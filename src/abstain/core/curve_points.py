@@ -182,7 +182,7 @@ def accepted_loss_area(rows: Rows, from_coverage: float = 0.0) -> Array:
     """Integral, over coverages from `from_coverage` to 1, of the loss accepted per sample of the whole set.
 
     `rows` are most confident first. The samples of a row are accepted evenly, one after the other, so the accepted loss
-    rises along a straight line within a row.
+    rises along a straight line within a row. Batches of tables along the leading axes give an array of that shape.
     """
     xp = rows.xp
     squared_total = (rows.total_mass * rows.total_mass)[..., 0]  # `total_mass` has a last axis of length 1
@@ -216,4 +216,5 @@ def rejection_ratio(rows: Rows, rows_by_loss: Rows, max_rejection: float = 1.0) 
         random_area = random_area * (1 - first_coverage**2)
     gain = random_area - accepted_loss_area(rows, first_coverage)
     best_area = accepted_loss_area(rows_by_loss, first_coverage)
+    # gain / (random_area - best_area), and 0 where the random area is no larger
     return normalised_gain(xp, gain, reference=random_area, best=best_area)

@@ -35,6 +35,7 @@ def supports(loss: Array, confidence: Array, weight: Array | None, is_zero_one: 
         return False
     if getattr(loss, "requires_grad", False) or getattr(confidence, "requires_grad", False):
         return False
+    # float16 to float64, and bfloat16
     dtype_name = str(confidence.dtype).rpartition(".")[2]  # "float32" of "torch.float32"
     return dtype_name in _FLOAT_TYPES and bool(is_zero_one())
 
@@ -47,13 +48,14 @@ def area(xp: Namespace, loss: Array, confidence: Array, estimator: str, ties: st
     not matter. The result is NaN if a confidence is NaN or infinite, and only then. The host waits for the device, to
     learn how many distinct confidences and how many errors there are.
     """
+    # the samples and the errors at each distinct confidence, most confident first, as float64
     mass, loss_sum, is_finite = count_by_confidence(xp, xp.astype(loss, xp.bool, copy=False), confidence)
     n = loss.shape[0]
     total_mass = xp.full((1,), float(n), dtype=xp.float64, device=loss.device)
     mass_above = xp.zeros((1,), dtype=xp.float64, device=loss.device)
     loss_above = mass_above
     sum_of_terms = xp.zeros((), dtype=xp.float64, device=loss.device)
-    for start in range(0, mass.shape[0], ROWS_AT_ONCE):  # most confident first
+    for start in range(0, mass.shape[0], ROWS_AT_ONCE):  # in parts, which need less memory
         part = slice(start, start + ROWS_AT_ONCE)
         accepted_mass = xp.cumulative_sum(mass[part], axis=0)
         accepted_loss = xp.cumulative_sum(loss_sum[part], axis=0)
@@ -101,7 +103,7 @@ def count_by_confidence(xp: Namespace, is_error: Array, confidence: Array) -> Co
     keys, error_keys = _make_sort_keys(xp, is_error, confidence)
     has_errors = error_keys.shape[0] > 0
     if has_errors:  # counted first, so that their keys need no memory while the others are sorted
-        distinct_error_keys, error_counts = _count_distinct(xp, error_keys)
+        distinct_error_keys, error_counts = _count_distinct(xp, error_keys)  # ascending keys
     del error_keys
     distinct_keys, sample_counts = _count_distinct(xp, keys)  # ascending keys: descending confidences
     del keys
@@ -149,7 +151,8 @@ def _make_sort_keys(xp: Namespace, is_error: Array, confidence: Array) -> _SortK
 
     `is_error` is a boolean vector and `confidence` a vector of floats of the same length, of torch or cupy. The
     integers are as wide as the floats: the complement of the bits of a positive float (a negative integer), the bits
-    without the sign of a negative one. -0 and 0 have the same key, -1.
+    without the sign of a negative one. -0 and 0 have the same key, -1. On a GPU a kernel writes both in one pass: in
+    Triton for torch where that is installed, in CUDA for cupy.
     """
     if is_torch(confidence) and confidence.is_cuda and _triton_kernels().AVAILABLE:
         return _write_keys(xp, is_error, confidence, _launch_triton)
@@ -167,13 +170,13 @@ def _write_keys(xp: Namespace, is_error: Array, confidence: Array, launch: Calla
     tile of `_TILE` samples; `error_bytes` holds 0 or 1, and `error_count` is an int64 vector of length 1 that counts
     the keys written to `error_keys`. Reading it makes the host wait for the device.
     """
-    bits = _bits_as_integers(xp, confidence)
+    bits = _bits_as_integers(xp, confidence)  # as wide as the floats; the kernel makes keys of them
     error_bytes = _contiguous(xp, is_error).view(xp.uint8)
     n = bits.shape[0]
     keys = xp.empty_like(bits)
     error_keys = xp.empty_like(bits)
     error_count = xp.zeros((1,), dtype=xp.int64, device=bits.device)
-    tile_count = -(-n // _TILE)
+    tile_count = -(-n // _TILE)  # rounded up
     launch("write_keys", tile_count, bits, error_bytes, keys, error_keys, error_count, n)
     return _SortKeys(keys, error_keys[: int(error_count[0])])
 
@@ -207,10 +210,11 @@ def _find_run_ends(xp: Namespace, sorted_keys: Array, launch: Callable[..., None
     `cupy.unique` takes several times as long.
     """
     n = sorted_keys.shape[0]
-    tile_count = -(-n // _TILE)
+    tile_count = -(-n // _TILE)  # rounded up
     ends_in_tile = xp.empty((tile_count,), dtype=xp.int64, device=sorted_keys.device)
     launch("count_ends", tile_count, sorted_keys, n, ends_in_tile)
     ends_up_to_tile = xp.cumulative_sum(ends_in_tile, axis=0)
+    # the number of all run ends; reading it makes the host wait for the device
     row_ends = xp.empty((int(ends_up_to_tile[-1]),), dtype=xp.int64, device=sorted_keys.device)
     ends_before_tile = ends_up_to_tile - ends_in_tile
     launch("write_ends", tile_count, sorted_keys, n, ends_before_tile, row_ends)

@@ -184,7 +184,7 @@ class AreaUnderCurve(Area):
             # the usual case, computed faster; it divides by every accepted mass
             return _plain_area_derivative(rows)
         slope = row_weights(rows, estimator, ties)  # the rank weight of each row
-        # derivatives of the term of each row in its mass m and in its accepted mass N
+        # derivatives of the term of each row in its mass m and in its accepted mass N, one entry per row each
         effects = _mass_effects(rows, estimator, ties)
         constant = effects.of_row_mass
         # what a sample in any row above these does to their terms: constant_above + slope_above * loss
@@ -250,6 +250,7 @@ def _plain_area_derivative(rows: Rows) -> AreaDerivative:
     """
     share = rows.mass / rows.accepted_mass  # m / N
     risk = rows.risk
+    # two cumulative sums from the last row up: over each row and all rows below it
     slope, risk_at_and_below = running_sums(share, share * risk, from_below=True)
     return AreaDerivative(
         mass_times_area=float(np.sum(rows.mass * risk)),
@@ -305,7 +306,7 @@ class PartialArea(Area):
         What a sample above all of these rows does to their terms is `for_rows_above`: the caller adds it to the
         constants and slopes of the parts above.
         """
-        width = self.high - self.low
+        width = self.high - self.low  # above 0
         mass_inside = self._mass_inside(rows)  # m
         risk = rows.risk
         share = mass_inside / rows.accepted_mass  # m / N
@@ -348,9 +349,9 @@ class PartialArea(Area):
     def _rows_at_ends(self, rows: Rows) -> _RowsAtEnds:
         """Find the indices in `rows` of the rows in which the two coverages, `self.low` and `self.high`, fall.
 
-        Where a coverage is exactly the end of a row, the lower coverage falls in the next row, and the upper one in
-        the row that ends there. None for a coverage that falls in none of `rows`, which are most confident first and
-        may be a part of the ranking, and for a lower coverage of 0.
+        Indices count from 0 at the first of `rows`. Where a coverage is exactly the end of a row, the lower coverage
+        falls in the next row, and the upper one in the row that ends there. None for a coverage that falls in none of
+        `rows`, which are most confident first and may be a part of the ranking, and for a lower coverage of 0.
         """
         total_mass = float(rows.total_mass[0])
         # an accepted mass that is an end but for rounding counts as that end
@@ -392,7 +393,9 @@ class AcceptedLossArea(Area):
         arguments, and only `PrecisionArea` needs it.
 
         A sample of loss l adds l times the share of the coverage after it, half of its own row included (the slope),
-        and the loss accepted before it, half of its own row included, per total mass (the constant).
+        and the loss accepted before it, half of its own row included, per total mass (the constant). Samples of a row
+        are accepted evenly. These two include what the sample does to rows in other parts, so that `for_rows_above`
+        keeps its default of 0.
         """
         if self.from_coverage > 0:
             return self._truncated_derivative(rows)
@@ -412,8 +415,8 @@ class AcceptedLossArea(Area):
         Of a row, only the part beyond the first coverage counts; rows wholly before it add their loss to every later
         coverage. A sample above the row that holds the first coverage pushes some of that row across it, which adds the
         loss accepted there to the constant (`for_rows_above`, for samples in other parts of the ranking). `rows` are
-        most confident first, and may be a part of the ranking. Their samples are accepted evenly: the loss accepted
-        within a row rises along a straight line.
+        most confident first, and may be a part of the ranking; each has a mass above 0. Their samples are accepted
+        evenly: the loss accepted within a row rises along a straight line.
         """
         total_mass = float(rows.total_mass[0])
         first_mass = self.from_coverage * total_mass
@@ -486,12 +489,14 @@ class PrecisionArea(Area):
         samples. A sample in another part of the ranking that is searched before these rows changes all of their terms:
         samples below them in the search for errors (`for_rows_below`), above them otherwise (`for_rows_above`).
         """
-        found = count_found(rows, error_mass, self.of_errors)  # p, P and N of each row
+        # p, P and N of each row, in the order of `rows`
+        found = count_found(rows, error_mass, self.of_errors)
         # N, with 1 in place of 0: rows without mass may come first in the search, with no hits either
         mass_so_far = _positive(found.mass_so_far)
         precision = found.hits_so_far / mass_so_far  # P / N
         gain = found.hits / mass_so_far  # p / N
-        # sums over the rows at or after each row in the search, which goes up for errors and down for right samples
+        # Sums over the rows at or after each row in the search. For errors it goes up, so that these are the rows at or
+        # above it, summed from the first row on; for right samples it goes down.
         later_gain, later_cost = running_sums(gain, gain * precision, from_below=not self.of_errors)
         mass_times_area = dot(found.hits, precision)
         if self.of_errors:  # a hit has the loss 1
@@ -573,8 +578,8 @@ def _threshold_effects(rows: Rows, estimator: str) -> _MassEffects:
     """Differentiate terms m S / N ("harmonic") or (m S - L) / (N - 1) ("loo") in m and in N, at constant S and L.
 
     A row has mass m and loss L, and accepts mass N and loss S. What the loss of a sample does through S and L is its
-    rank weight, which is computed elsewhere. For a sample of the row itself both derivatives are added, since it raises
-    both m and N. Quotients with a denominator of 0 count as 0.
+    rank weight, which is computed elsewhere (`row_weights`). For a sample of the row itself both derivatives are added,
+    since it raises both m and N. Quotients with a denominator of 0 count as 0.
     """
     if estimator == "loo":
         numerator = rows.mass * rows.accepted_loss - rows.loss
@@ -724,7 +729,8 @@ def zero_one_oracle(
     `oracle` is "asymptotic" for the population value R + (1-R) ln(1-R) at the risk R, or "empirical" for the area of
     these samples by an `estimator` such as "harmonic". If weights are fractional, this area cannot be computed from the
     two masses and must be passed as `known_area` (None for whole weights). It is returned as it is, and its influence
-    is taken to be that of the population value, with derivative -ln(1-R) in R.
+    is taken to be that of the population value, with derivative -ln(1-R) in R. The influence of a sample is the line
+    `constant + slope * loss` of the result. Either mass of right samples and of errors may be 0.
     """
     risk = error_mass / total_mass
     if oracle == "asymptotic":
@@ -734,6 +740,7 @@ def zero_one_oracle(
     # two rows: the right samples (of loss 0), then the errors (of loss 1)
     rows = zero_one_oracle_rows(error_mass, total_mass)
     # ties="expected", since the samples of a row have confidences of their own
+    # of total mass times area, in the weight of a sample of either row: a constant and a slope in the loss for each
     derivative = AreaUnderCurve(estimator, ties="expected").derivative(rows)
     mean = float(rows.mass @ derivative.constant + rows.loss @ derivative.slope) / total_mass
     # constant + slope * loss of each row, less the mean; 0 for a row without samples
@@ -828,7 +835,7 @@ class RankedLoss:
 
         `loss` and `weight` (None: all 1) have one entry per sample, in input order; with `in_order` that is the order
         of the ranking already, and nothing is moved. `ranking` holds the indices of the samples, most confident first,
-        and where rows stop among them.
+        and where rows stop among them. There is at least one sample, and all weights are above 0.
         """
         self.ranking = ranking
         self.in_order = in_order
@@ -838,14 +845,14 @@ class RankedLoss:
         self.loss = loss[ranked].astype(np.float64, copy=False)
         self.weight = None if weight is None else weight[ranked].astype(np.float64, copy=False)
         samples_per_row = diff_from(row_stops, 0)
-        sum_by_row = make_row_sum(row_stops)
+        sum_by_row = make_row_sum(row_stops)  # a function; without ties it returns its argument itself
         self.row_of_sample = None  # every sample is a row
         if len(row_stops) < len(ranking.order):
             self.row_of_sample = np.repeat(np.arange(len(row_stops), dtype=np.int32), samples_per_row)
         if self.weight is None:
             row_mass = samples_per_row.astype(np.float64)
             row_loss = sum_by_row(self.loss)
-            accepted_mass = row_stops.astype(np.float64)
+            accepted_mass = row_stops.astype(np.float64)  # a number of samples
         else:
             row_mass = sum_by_row(self.weight)
             row_loss = sum_by_row(self.weight * self.loss)
@@ -858,7 +865,7 @@ class RankedLoss:
             total_mass=accepted_mass[-1:],
             has_empty_rows=False,
         )
-        self._computed: dict[Area, AreaOfSamples] = {}
+        self._computed: dict[Area, AreaOfSamples] = {}  # areas are computed when they are first asked for
 
     @cached_property
     def weighted_loss_sums(self) -> tuple[float, float]:

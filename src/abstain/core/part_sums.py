@@ -152,6 +152,7 @@ class MomentTable:
 
         All tables are numpy arrays, and each of their rows holds a sample of positive weight. So the result may say
         that no row is empty, also where the rows of this table do not say so (`has_empty_rows` is True by default).
+        This table is not changed.
         """
         rows = self.rows._replace(
             loss=self.rows.loss / size,
@@ -164,7 +165,7 @@ class MomentTable:
         w2_of_errors = w2l / size
         w4_of_errors = w4l / size
         if self.has_unit_weights:
-            w2 = rows.mass  # the same array object says that all weights are 1
+            w2 = rows.mass  # the same array object as the mass says that all weights are 1
         return MomentTable(
             rows=rows,
             squared_weight_moments=(w2, w2_of_errors, w2_of_errors),  # one object says that losses are 0/1
@@ -226,7 +227,11 @@ def iterate_tables(samples: SampleReader, zero_one: bool, size: int = PIECE) -> 
 
     Tables stay in cache. Their accepted sums count from the top of the whole data set, and their total mass is that of
     the whole data set. `zero_one` says that all losses are 0 or 1. `samples` reads the ranked losses and weights of a
-    slice, and where rows end in it; `samples.read_weight` is None if all weights are 1.
+    slice, and where rows end in it; `samples.read_weight` is None if all weights are 1. All weights are above 0.
+
+    Beside the rows a table has moments: for each row, sums of w^2 l^j and w^4 l^j over its samples, with w the weight
+    and l the loss. `table_of_zero_one_rows` makes them from the rows alone, where they are counts of samples and
+    errors.
     """
     if samples.read_weight is None and zero_one:
         yield from map(table_of_zero_one_rows, iterate_rows(samples, size=size))
@@ -234,8 +239,9 @@ def iterate_tables(samples: SampleReader, zero_one: bool, size: int = PIECE) -> 
     total_mass = np.asarray([samples.total_mass])
     mass_above = 0.0
     loss_above = 0.0
+    # a slice of samples, and the indices of the last sample of each row in it, counted from `start`
     for start, stop, row_ends in split_at_row_ends(samples, size):
-        row_stops = row_ends + 1  # counted from `start`
+        row_stops = row_ends + 1  # of each row: how many samples of the slice it and the rows before have
         loss = samples.read_loss(start, stop)
         weight = None if samples.read_weight is None else samples.read_weight(start, stop)
         # With hardly any ties, sums of powers by row would cost more than those of single samples. For 0/1 losses
@@ -269,7 +275,8 @@ def totals_from_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: b
     """Sums of weights and losses over at least one sample, given in any order.
 
     `weight` None means 1 for all, `zero_one` that all losses are 0 or 1. Samples are read PIECE at a time, so that the
-    products stay in cache; the sums of the pieces are added exactly.
+    products stay in cache; the sums of the pieces are added exactly. Moments are sums of w^2 l^j and of w^4 l^j, by
+    rising j; for 0/1 losses those for all j > 0 are equal.
     """
     n = len(loss)
     if weight is None and zero_one:
@@ -309,6 +316,7 @@ def totals_from_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: b
         weight_sums.append(w.sum())
         loss_sums.append((w * l).sum())
         squared_weight_moments.append((w2.sum(), w2l.sum(), w2l2.sum()))
+        # of w^4 l^j, as dot products: w^2 w^2, w^2 w^2 l, w^2 l w^2 l, ...
         fourth_power_moments.append((w2 @ w2, w2 @ w2l, w2l @ w2l, w2l @ w2l2, w2l2 @ w2l2))
     return Totals(
         sample_count=n,
@@ -336,7 +344,7 @@ def table_from_sums(rows: Rows, powers: Sequence[np.ndarray], zero_one: bool) ->
     `zero_one` says that all losses are 0 or 1. `rows` are most confident first.
     """
     if zero_one:  # l^j = l: one array object for all j > 0 tells `MomentTable` so
-        w2, w2l, _, w4, w4l = powers[:5]
+        w2, w2l, _, w4, w4l = powers[:5]  # the rest repeats w4l
         squared_weight_moments = (w2, w2l, w2l)
         fourth_power_moments = (w4, w4l, w4l, w4l, w4l)
         return MomentTable(rows, squared_weight_moments, fourth_power_moments)
@@ -356,6 +364,7 @@ def totals_from_tables(
     not show: the number of samples, whether all losses are 0 or 1, whether any is negative, and whether all weights are
     whole numbers.
     """
+    # ten columns per table, with one entry per row; each is added up over the rows
     table_sums = [sum_columns(table.moment_columns) for table in tables]
     # ten sums: of w, of w l, of w^2 l^j (j = 0, 1, 2), of w^4 l^j (j = 0 ... 4)
     sums = [math.fsum(column) for column in zip(*table_sums)]
@@ -511,10 +520,11 @@ def sum_areas(
     is the mass of all errors of the data set. The losses in the table were divided by `loss_unit`; a user's own metric
     that does not scale with them is computed in the user's units. Without ties the area behind AUROC
     (`AcceptedLossArea`) needs no pass of its own where AUGRC came before it in `areas`: its influences are those of
-    AUGRC less l / W, with W the total mass.
+    AUGRC less l / W, with W the total mass and l the loss of the sample. `AreaSums` are the sums that the value of an
+    area and the variance of its influences are made of; sums of several parts can be combined.
     """
     generalised_area = AreaUnderCurve(estimator="sele", ties="threshold")  # AUGRC
-    # as many rows as samples: the mass counts samples, since all weights are 1
+    # as many rows as samples: the mass is a number of samples, since all weights are 1
     has_no_ties = table.has_unit_weights and len(table.rows.mass) == table.column_totals.mass
     sums_by_area: dict[Area, AreaSums] = {}
     for area in areas:
@@ -542,7 +552,7 @@ def _accepted_loss_from_augrc(augrc: AreaSums, total_mass: float) -> AreaSums:
     The fields that are not replaced are right for both areas. Neither has a leave-one-out version (nan). In both, the
     line of a row has all that a sample does, also to rows in other parts, so `for_rows_above` and `for_rows_below` are
     0. Of `ranked_loss_sums` only the sums without a slope are read for `AcceptedLossArea`, which does not weigh by
-    rank.
+    rank. `augrc.loss` is the sum of weight times loss over the part, and `augrc` itself is not changed.
     """
     line = augrc.reference_line
     sum_of_rank_weight_times_loss = augrc.ranked_loss_sums.loss_slope  # by the rank weights of AUGRC
@@ -586,7 +596,7 @@ def _influence_powers(table: MomentTable, const: np.ndarray, slope: np.ndarray) 
         fourth, fourth_of_errors = _powers_of_zero_one(4, table.fourth_power_moments, const, slope)
         if table.has_unit_weights:
             second = fourth[_SECOND_AMONG_FOURTH]
-            second_of_errors = fourth_of_errors[:3]  # of u^i for i = 0, 1, 2
+            second_of_errors = fourth_of_errors[:3]  # of u^i for i = 0, 1, 2; w^2 = w^4 = 1
         else:
             second, second_of_errors = _powers_of_zero_one(2, table.squared_weight_moments, const, slope)
         return _InfluencePowers(second, fourth, second_of_errors)
@@ -608,6 +618,7 @@ def _powers_of_zero_one(
     """
     all_weights = sums[0]
     error_weights = sums[1]
+    # sums over the rows of weight * u^i, for i = 0 ... p
     of_right = _weighted_powers(all_weights - error_weights, const, p)
     of_errors = _weighted_powers(error_weights, const + slope, p)
     # exponents of u, of l and of 1, in the order of _PAIRS[p]: one entry of each for every sum of the result
@@ -620,7 +631,8 @@ def _powers_of_zero_one(
 def _powers_of_rows(p: int, sums: Sequence[np.ndarray], const: np.ndarray, slope: np.ndarray) -> np.ndarray:
     """Sums of w^p u^i l^j in the order of _PAIRS[p], with the influence u = const + slope l.
 
-    `sums` holds, by row, the sums of w^p l^j for j = 0 ... p; `const` and `slope` have one entry per row.
+    `sums` holds, by row, the sums of w^p l^j for j = 0 ... p; `const` and `slope` have one entry per row. _PAIRS[p]
+    lists the exponents (i, j) with i + j <= p. The result has one number for each of them, over all rows.
     """
     totals: dict[tuple[int, int], float] = {}
     columns = sums  # by row, sums of w^p u^i l^j for j = 0 ... p - i
@@ -640,8 +652,9 @@ def _powers_of_single_samples(
     w is the weight of a sample, l its loss, and u = const + slope l its influence, with `const` and `slope` by row.
     Fourth powers are dot products of second powers. Losses are not treated as 0/1, so that sums over errors are NaN.
     """
+    # most confident first; `w` is None where all weights are 1; `row_stops` says where rows stop among the samples
     l, w, row_stops = samples
-    if len(row_stops) < len(l):
+    if len(row_stops) < len(l):  # ties: each sample gets the numbers of its row
         row_of_sample = np.repeat(np.arange(len(row_stops)), diff_from(row_stops, 0))
         const = const[row_of_sample]
         slope = slope[row_of_sample]
@@ -660,7 +673,7 @@ def _powers_of_single_samples(
     fourth = np.asarray(
         [dot(second_powers[pair_a], second_powers[pair_b]) for pair_a, pair_b in _FOURTH_AS_PRODUCTS]
     )
-    if w is None:
+    if w is None:  # w^2 = w^4: the sums for p = 2 are among those for p = 4
         second = fourth[_SECOND_AMONG_FOURTH]
     else:
         second = np.asarray([second_powers[pair].sum() for pair in _PAIRS[2]])
@@ -729,7 +742,8 @@ class Totals(NamedTuple):
         Schwarz). `self.squared_weight_moments` and `self.fourth_power_moments` are the sums of w^2 l^j and of w^4 l^j,
         by rising j; where they are empty, nothing is known, and the sums are returned unchanged.
         """
-        # With `zero_one`, the losses are 0/1 as the user has them, or were divided by c before.
+        # With `zero_one`, the losses are 0/1 as the user has them, or were divided by c before. Sums of losses of both
+        # signs prove nothing.
         if self.zero_one or self.has_negative_loss or not self.fourth_power_moments:
             return self
         w4, w4l, w4l2, w4l3, _ = self.fourth_power_moments
@@ -906,6 +920,7 @@ def effects_of_other_parts(parts: AreaSums) -> LossLine:
     # constant and slope in two columns, one line per part
     for_parts_above = np.stack(parts.for_rows_above, axis=-1)
     for_parts_below = np.stack(parts.for_rows_below, axis=-1)
+    # cumulative sums, less what each part adds itself
     from_parts_below = np.cumsum(for_parts_above[::-1], axis=0)[::-1] - for_parts_above
     from_parts_above = np.cumsum(for_parts_below, axis=0) - for_parts_below
     constant, slope = (from_parts_below + from_parts_above).T

@@ -57,7 +57,8 @@ class Rows(NamedTuple):
     def accumulate(cls, mass: np.ndarray, loss: np.ndarray) -> Rows:
         """Rows of a whole data set, most confident first, from the total weight and total loss of each row, as vectors.
 
-        The total loss is the sum of weight times loss over the samples of a row. All masses are positive.
+        The total loss is the sum of weight times loss over the samples of a row. All masses are positive, so that no
+        row is empty. The given arrays are kept, not copied.
         """
         accepted_mass = np.cumsum(mass)
         return cls(
@@ -90,7 +91,8 @@ class Rows(NamedTuple):
 def rows_from_blocks(mass: Array, loss_sum: Array, xp: Namespace = np) -> Rows:
     """Make rows, most confident first, from the mass and loss sum of each distinct confidence, least confident first.
 
-    Confidences lie along the last axis; those without mass are allowed. The rows are those of a whole data set.
+    Confidences lie along the last axis; those without mass are allowed. The rows are those of a whole data set. As the
+    first of them may be empty, `has_empty_rows` keeps its default, True: a division by the accepted mass needs a guard.
     """
     row_mass = xp.flip(mass, axis=-1)
     row_loss = xp.flip(loss_sum, axis=-1)
@@ -119,9 +121,10 @@ def rows_from_samples(xp: Namespace, loss: Array, confidence: Array, weight: Arr
 def rows_from_sorted(xp: Namespace, loss: Array, is_row_end: Array, weight: Array | None = None) -> Rows:
     """Make rows of samples sorted most confident first along the last axis; the rows have the shape of the samples.
 
-    `loss` holds wide floats. `is_row_end` marks the last sample of each run of equal confidences, and so always the
-    last sample: the row of the run is put there, and the other places become rows without mass. Their accepted sums
-    still count up to that place. Without `weight` every sample has weight 1.
+    `loss` and `weight` hold the widest floats of the library, in which sums keep their digits. `is_row_end` marks the
+    last sample of each run of equal confidences, and so always the last sample: the row of the run is put there, and
+    the other places become rows without mass. Their accepted sums still count up to that place. Without `weight` every
+    sample has weight 1.
     """
     n = loss.shape[-1]
     position = xp.broadcast_to(xp.arange(1, n + 1, **device_keyword(loss)), loss.shape)
@@ -132,7 +135,8 @@ def rows_from_sorted(xp: Namespace, loss: Array, is_row_end: Array, weight: Arra
         weighted_loss = weight * loss
         accepted_mass = xp.cumulative_sum(weight, axis=-1)
     accepted_loss = xp.cumulative_sum(weighted_loss, axis=-1)
-    # for each sample, the position of the last one in the row above (0: there is no row above)
+    # For each sample, the position of the last one in the row above (0: there is no row above). `running_max` is the
+    # cumulative maximum.
     last_end = running_max(xp, xp.where(is_row_end, position, xp.zeros_like(position)))
     end_above = xp.concat([xp.zeros_like(last_end[..., :1]), last_end[..., :-1]], axis=-1)
     zero = xp.zeros_like(loss[..., :1])
@@ -175,8 +179,9 @@ def sort_samples(
 ) -> tuple[Array, Array, Array | None]:
     """Sort samples along the last axis, most confident first, equal confidences by loss and then by weight.
 
-    Losses (or weights) that are booleans or integers are not sorted by, since they add up exactly in any order.
-    Returns losses, confidences and weights in the sorted order; losses and weights as the widest floats of the library.
+    So the sums of a run of equal confidences do not depend on the order of the input, though floats round. Losses (or
+    weights) that are booleans or integers are not sorted by, since they add up exactly in any order. Returns losses,
+    confidences and weights in the sorted order; losses and weights as the widest floats of the library.
     """
 
     def reorder(array: Array, order: Array) -> Array:
@@ -259,7 +264,7 @@ class Blocks:
         ranked_loss = loss[order].astype(np.float64)
         ranked_weight = None if weight is None else weight[order].astype(np.float64)
         sums = sum_powers_by_row(ranked_loss, ranked_weight, row_stops)
-        count = diff_from(row_stops, 0)
+        count = diff_from(row_stops, 0)  # samples of each distinct confidence
         is_graded = (ranked_loss != 0) & (ranked_loss != 1)  # neither right nor wrong
         graded = np.add.reduceat(is_graded, row_stops - count, dtype=np.int64)
         w2, w2l, w2ll = sums.squared_weight_moments  # sums of w^2, w^2 l and w^2 l^2
@@ -302,7 +307,8 @@ class Blocks:
 
         The unit is the common weight if all weights are equal (except for rounding), so that they become exactly 1;
         otherwise the largest power of two that is not above the root of the largest `w2`, which brings the weights
-        close to 1: their fourth powers must neither overflow nor vanish. The table is not empty.
+        close to 1: their fourth powers must neither overflow nor vanish. The table is not empty, and all weights are
+        above 0.
 
         Of each confidence, `count` is the number of samples, `w2`, `w2l` and `w2ll` are sums of w^2 l^j (j = 0, 1, 2),
         and `fourths` sums of w^4 l^j (j = 0 ... 4).
@@ -394,8 +400,9 @@ def read_by_confidence(loss: np.ndarray, confidence: np.ndarray, weight: np.ndar
 
     Unweighted 0/1 or float32 losses are packed into the sorted keys if they fit; otherwise indices are sorted. Sums of
     what is read do not depend on the order of the input, except for rounding of weighted or float64 losses. `weight`
-    None means 1 for all.
+    None means 1 for all. Losses of 0 and 1 are read as bytes where they were packed, others as floats.
     """
+    # unsigned keys: the confidence in the leading bits, descending, and the loss in the lowest; None if they do not fit
     packed = pack_loss(loss, confidence) if weight is None else None
     if packed is None:
         return _read_by_index(loss, confidence, weight)
@@ -409,7 +416,7 @@ def read_by_confidence(loss: np.ndarray, confidence: np.ndarray, weight: np.ndar
         is_run_end = sorting.mark_run_ends_between(keys, payload_bits, start, stop)
         has_ties = np.count_nonzero(is_run_end) < stop - start
         if not has_ties and stop - start <= CHUNK:
-            return _PLACES[: stop - start]  # every place, without searching for them
+            return _PLACES[: stop - start]  # 0, 1, ...: every place, without searching for them
         return is_run_end.nonzero()[0]
 
     return SampleReader(
@@ -460,7 +467,8 @@ def read_along_ranking(
         total_mass = float(weight.sum())
 
     def read_row_ends(start: int, stop: int) -> np.ndarray:
-        first_row, stop_row = np.searchsorted(row_stops, (start, stop), "right")  # start < row_stops <= stop
+        # the rows that end in the slice: those of which `row_stops` lies in (start, stop]
+        first_row, stop_row = np.searchsorted(row_stops, (start, stop), "right")
         # a row ends one sample before its stop
         return np.asarray(row_stops[first_row:stop_row] - (start + 1))
 
@@ -644,7 +652,7 @@ def make_row_sum(row_stops: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function that adds up the values of ranked samples row by row.
 
     Row k holds the samples from row_stops[k - 1] (0 for the first row) up to row_stops[k], exclusive. Without ties the
-    function returns its argument, not a copy.
+    function returns its argument, not a copy. Every row has at least one sample.
     """
     counts = diff_from(row_stops, 0)  # samples in each row
     starts = row_stops - counts
@@ -766,9 +774,11 @@ def _batch_rows(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | N
     """
     import array_api_compat.numpy as xp  # numpy with all functions of the array API
 
+    # confidence and loss in one unsigned key per sample; None if they do not fit
     packed = pack_loss(loss, confidence) if weight is None else None
     if packed is None:
         return rows_from_samples(xp, loss, confidence, weight)
-    keys = sorting.sort_in_place(packed.keys)
+    keys = sorting.sort_in_place(packed.keys)  # along the last axis
+    # without the loss in its lowest bits, a key is the confidence
     is_row_end = sorting.mark_run_ends(keys >> keys.dtype.type(packed.payload_bits))
     return rows_from_sorted(xp, packed.unpack_loss(keys).astype(np.float64), is_row_end)

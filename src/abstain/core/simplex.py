@@ -60,7 +60,8 @@ def sum_in_any_order(
         scale = 2.0 ** (count // _TERMS_IN_ONE_SUM).bit_length()
     unit = scale * 2.0**-52
     shifted = np.add(terms, base * scale, out=out)  # each rounded to a whole number of units
-    sum_in_units = _sum_of_bits(shifted, base * scale, axis)  # int64
+    # int64: the sum of the bits of `shifted`, less those of base * scale once for each term
+    sum_in_units = _sum_of_bits(shifted, base * scale, axis)
     if scale == 1:
         return sum_in_units * unit
     shifted -= base * scale  # the terms rounded to the unit
@@ -311,6 +312,7 @@ def _find_winners(rows: np.ndarray, z: np.ndarray, axis: int) -> np.ndarray:
 
     `rows` has shape (samples, classes). `z` holds the same entries with the classes along `axis`: if that is 0 there
     are at most 64 classes, and they are searched one after the other, because numpy's argmax is slow on short rows.
+    There is no NaN. The result has one int64 per sample.
     """
     if axis != 0:
         return rows.argmax(axis=-1)
@@ -391,7 +393,10 @@ def numbers_of_rows(
     def reduce_chunk(start: int, stop: int, memory: np.ndarray) -> list[np.ndarray]:
         """Return one vector for each of `row_fields` and `sum_fields`, for the rows start, ..., stop - 1.
 
-        All sums over classes are taken here. `memory` holds four buffers, which are overwritten.
+        All sums over classes are taken here. `memory` holds four buffers, which are overwritten: one for the entries
+        `z`, three for `odds_of` to work in. `flat` and the other names are those of the enclosing function: `flat`
+        holds the class scores, shape (rows, classes), and `axis` is where the classes go, 0 if they are few, otherwise
+        -1. Each of the fields is the name of an attribute of `Odds`.
         """
         # floats keep their type here: `z` below is float64
         rows = np.ascontiguousarray(flat[start:stop], dtype=None if flat.dtype.kind == "f" else np.float64)
@@ -406,7 +411,12 @@ def numbers_of_rows(
         return [getattr(odds, name) for name in (*row_fields, *sum_fields)]
 
     def compute_rows(start: int, stop: int) -> list[np.ndarray]:
-        """Compute the requested numbers of the rows start, ..., stop - 1: one vector for each name."""
+        """Compute the requested numbers of the rows start, ..., stop - 1: one vector for each name.
+
+        `row_fields`, `sum_fields` (names of attributes of `Odds`) and `numbers` are those of the enclosing function.
+        The former are computed chunk by chunk, `rows_per_chunk` rows at a time; `numbers` are functions of them.
+        """
+        # four buffers of this thread, used for every chunk
         memory = _thread_buffers(rows_per_chunk * class_count)
         with np.errstate(all="ignore"):  # infinities are intended: they become the ends of the scale
             chunks = [
@@ -421,6 +431,7 @@ def numbers_of_rows(
                 kind=kind,
                 temperature=temperature,
                 order=order,
+                # properties found here are not computed again: the sums over classes are known
                 cache=dict(zip(sum_fields, columns[len(row_fields) :])),
                 **row_columns,
             )
@@ -446,8 +457,8 @@ def _replace_winner(
 ) -> Array:
     """Return `x` with the entry of each row's winning class replaced by `value`.
 
-    `winner` holds class numbers, and the classes lie along `axis` (-1 unless `x` is a numpy array). With `in_place` a
-    numpy array is changed; arrays of other libraries never are.
+    `winner` holds one class number per row, and the classes lie along `axis` (-1 unless `x` is a numpy array). With
+    `in_place` a numpy array is changed and returned; arrays of other libraries never are.
     """
     if xp is not np:
         # `class_numbers` is 0, 1, ... along the last axis
@@ -499,7 +510,8 @@ def brier(odds: Odds) -> Array:
     xp = odds.xp
     s = odds.odds_against_winner
     label_odds = xp.exp(-odds.label_distance)  # the distance of the label from the winner is -log of its odds
-    squares = odds.ratio_square_sum * odds.runner_up_odds**2  # sum of e_j^2, from that of (e_j / e_2)^2
+    # sum of e_j^2, from that of (e_j / e_2)^2, with e_2 the odds of the runner-up, the largest ones
+    squares = odds.ratio_square_sum * odds.runner_up_odds**2
     if_correct = s**2 + squares
     # with these brackets a label that ties with the winner (its odds are 1) gives exactly s^2 + squares too
     if_wrong = (1 + (s - label_odds)) ** 2 + (1 + (squares - label_odds**2))
@@ -521,12 +533,12 @@ def log_information(xp: Namespace, logs: Array) -> Array:
     classes j, with u = p_mj / p_j and f(u) = u ln u - u + 1 >= 0. No term is negative, so nothing cancels (entropies
     subtracted from one another would). f is computed by its series in ln u near u = 1; f(0) = 1.
     """
-    mean_log = log_mean(xp, logs)  # ln p_j
+    mean_log = log_mean(xp, logs)  # ln p_j: the logarithm of the mean over members, the first axis
     is_possible = mean_log > -float("inf")
     log_u = xp.where(is_possible, logs - xp.where(is_possible, mean_log, 0.0), 0.0)
     is_possible_for_member = log_u > -float("inf")
     log_u = xp.where(is_possible_for_member, log_u, 0.0)
-    # near u = 1: f = sum over k >= 2 of (k - 1) (ln u)^k / k!, by Horner's scheme
+    # near u = 1: f = sum over k >= 2 of (k - 1) (ln u)^k / k!, by Horner's scheme; up to k = 11 that is all digits
     series = xp.zeros_like(log_u)
     for k in range(11, 1, -1):
         series = (series + (k - 1) / _FACTORIAL[k]) * log_u
@@ -558,12 +570,15 @@ def _prefer_probabilities(odds: Odds, value: Array, from_odds: Array) -> Array:
     in which it is equal then have equal keys, as they should: the odds also depend on how the sum of all other
     probabilities was rounded. Close to 1, and for probabilities that do not add up to one as well as float64 can, the
     odds are more exact. For logits, and with a temperature, they are all there is.
+
+    `from_odds` is the same logarithm by way of the odds of the other classes against the winner. A key is minus this
+    logarithm: a confidence that ranks as `value` does but does not saturate at 1. Both arrays have one entry per row.
     """
     xp = odds.xp
     if odds.kind == "logits" or odds.temperature != 1:
         return from_odds
     from_value = xp.log1p(-xp.where(value < 1, value, xp.zeros_like(value)))
-    agrees = xp.abs(from_value - from_odds) <= KEY_AGREEMENT
+    agrees = xp.abs(from_value - from_odds) <= KEY_AGREEMENT  # 2^-36: one probability, computed in two ways
     return xp.where(agrees & (value < 1), from_value, from_odds)
 
 
@@ -597,7 +612,8 @@ def log_entropy(odds: Odds) -> Array:
     # will do instead: beside such a distance, which is subtracted at the end, the logarithm of the sum vanishes.
     is_moderate = odds.runner_up_distance < _LARGEST_DISTANCE
     d2 = xp.where(is_moderate, odds.runner_up_distance, xp.zeros_like(odds.runner_up_distance))
-    # log(1 + s) / e_2, as s / e_2 * log(1 + s) / s; `minus_log_p_max` is log(1 + s), known already
+    # log(1 + s) / e_2, as s / e_2 * log(1 + s) / s; `minus_log_p_max` is log(1 + s), known already. The quotient
+    # log(1 + s) / s, which tends to 1, is what `log1p_over_x` returns.
     first_term = odds.ratio_sum * log1p_over_x(xp, s, log1p_x=odds.minus_log_p_max)
     second_term = (d2 * odds.ratio_sum + odds.weighted_gap_sum) / (1 + s)
     return xp.log(first_term + second_term) - odds.runner_up_distance
@@ -620,7 +636,7 @@ def log_norm_complement(odds: Odds) -> Array:
     xp = odds.xp
     p = odds.order
     # log(1 + s) / e_2, written as s / e_2 * log(1 + s) / s, where `minus_log_p_max` is log(1 + s), known already; the
-    # second logarithm likewise, which is 0 for infinite p
+    # second logarithm likewise, which is 0 for infinite p. `log1p_over_x` is log(1 + x) / x, which tends to 1.
     m_over_e2 = odds.ratio_sum * log1p_over_x(xp, odds.odds_against_winner, log1p_x=odds.minus_log_p_max)
     if p < float("inf"):
         powers_over_e2 = odds.ratio_power_sum * odds.runner_up_odds ** (p - 1)  # sum e_j^p, divided by e_2

@@ -92,7 +92,8 @@ def sort_by_digits(keys: np.ndarray) -> np.ndarray:
     """Sort a vector of unsigned keys, not empty, ascending into a new array; `keys` is overwritten.
 
     The keys of each chunk are brought into the order of their groups (ranges of values); then each group is collected
-    from all chunks into its part of the result, and sorted there. Runs in threads.
+    from all chunks into its part of the result, and sorted there. Groups are numbered from 0 by ascending value, so
+    that sorted groups one after the other are the sorted keys. Runs in threads.
     """
     shift, group_of_prefix = _plan_groups(keys)  # the leading bits of a key, key >> shift, decide its group
     chunks = [keys[start : start + _KEYS_PER_CHUNK] for start in range(0, len(keys), _KEYS_PER_CHUNK)]
@@ -102,7 +103,7 @@ def sort_by_digits(keys: np.ndarray) -> np.ndarray:
 
     def reorder_chunk_by_group(chunk_number: int) -> None:
         """Bring the keys of one chunk into the order of their groups, and note where each group starts."""
-        chunk = chunks[chunk_number]
+        chunk = chunks[chunk_number]  # a view of `keys`
         group = group_of_prefix.take(chunk >> shift)
         order = np.argsort(group, kind="stable")
         group_bounds[chunk_number, 1:] = np.searchsorted(group, group_numbers, "right", sorter=order)
@@ -120,7 +121,7 @@ def sort_by_digits(keys: np.ndarray) -> np.ndarray:
         parts = [chunk[start:stop] for chunk, start, stop in zip(chunks, starts, stops)]
         _sort_parts_by_digits(parts, result[group_starts[group] : group_starts[group + 1]])
 
-    _run_for_each(sort_group, _GROUPS)
+    _run_for_each(sort_group, _GROUPS)  # calls it with 0, 1, ..., in threads
     return result
 
 
@@ -143,7 +144,8 @@ def _plan_groups(keys: np.ndarray) -> _GroupPlan:
     """Divide the range of unsigned keys, not empty, into _GROUPS groups of about equal size.
 
     The prefix of a key, its up to 16 leading bits `key >> shift`, decides its group: all keys of one prefix are in one
-    group. Sizes are estimated from the distribution of every k-th key, about 2^18 of them.
+    group, and group numbers ascend with the prefix. Sizes are estimated from the distribution of every k-th key, about
+    2^18 of them. The result has `shift` and, for each prefix, the number of its group.
     """
     bits = max(1, int(keys.max()).bit_length())
     shift = keys.dtype.type(max(0, bits - _DIGIT_BITS))
@@ -174,12 +176,12 @@ def _sort_parts_by_digits(parts: list[np.ndarray], out: np.ndarray) -> None:
     bits = span.bit_length()
     # the 32 leading bits distinguish nearly all keys of a group
     skipped_bits = max(0, bits - 2 * _DIGIT_BITS)
-    for shift in range(skipped_bits, bits, _DIGIT_BITS):
+    for shift in range(skipped_bits, bits, _DIGIT_BITS):  # `astype` keeps the lowest 16 (or 8) bits
         digit = (keys >> keys.dtype.type(shift)).astype(np.uint16 if bits - shift > 8 else np.uint8)
         keys = keys.take(np.argsort(digit, kind="stable"))
     if skipped_bits and np.any(keys[1:] < keys[:-1]):
         # sort the few keys whose leading bits equal those of a neighbour by all their bits
-        places = find_tied_places(keys >> keys.dtype.type(skipped_bits))
+        places = find_tied_places(keys >> keys.dtype.type(skipped_bits))  # indices
         keys[places] = np.sort(keys[places])
     np.add(keys, smallest, out=out)
 
@@ -223,8 +225,9 @@ def map_in_threads(
 ) -> list[Result]:
     """Call `work(start, stop)` for consecutive pieces of range(item_count); return the results in order.
 
-    A piece has `items_at_once` items, the last one what is left. Threads are used from about a million elements in all
-    on; if a call raises, so does this function.
+    A piece has `items_at_once` items, the last one what is left; without items the list is empty. Threads are used from
+    about a million elements in all on, so calls of `work` must not disturb each other. If a call raises, so does this
+    function.
     """
     if 0 < item_count <= items_at_once:
         return [work(0, item_count)]
@@ -283,7 +286,8 @@ def sort_lines(keys: np.ndarray) -> None:
 def _sort_by_ranges(keys: np.ndarray, threads: int) -> np.ndarray:
     """Sort a vector ascending into a new array: each thread copies out and sorts the keys of one range of values.
 
-    The ranges hold about equally many of every k-th key. `keys` is not changed.
+    The ranges hold about equally many of every k-th key. `keys` is not changed. There are at least two threads; there
+    may be fewer ranges, if many keys are equal.
     """
     thinned_keys = np.sort(keys[:: max(1, len(keys) // 4096)])
     # cuts at every 1/threads of the thinned keys; equal ones count once
@@ -333,7 +337,8 @@ def ascending_bits(confidence: np.ndarray, has_negative: bool) -> np.ndarray:
     """Unsigned integers that have the same order as the floats; -0 and +0 are equal.
 
     `has_negative` must be True if any value is below zero or -0, and must be the same for all arrays that are compared.
-    A new array with `has_negative`; otherwise the bits of the floats themselves, without a copy.
+    A new array with `has_negative`; otherwise the bits of the floats themselves, without a copy. Floats are of 32 or 64
+    bits, and so are the integers.
     """
     unsigned: type[np.unsignedinteger] = np.uint32 if confidence.dtype.itemsize == 4 else np.uint64
     if not has_negative:
@@ -397,8 +402,9 @@ class Packing:
         The leading bits of a key ascend as the confidence descends; its lowest `payload_bits` bits hold the payload.
         `payload(start, stop)` returns the payloads of these places of the flattened confidences, as unsigned integers
         below 2**payload_bits; it is called in threads. The `dropped_bits` lowest bits of the confidences are left out
-        to make room; `self.span_bits - dropped_bits + payload_bits` must be at most 64. Bits are only dropped where 64
-        are too few. Keys are uint32 where float32 confidences and the payload fit into 32 bits, else uint64.
+        to make room; `self.span_bits - dropped_bits + payload_bits` must be at most 64, with `span_bits` as many as are
+        needed to tell all confidences apart. Bits are only dropped where 64 are too few. Keys are uint32 where float32
+        confidences and the payload fit into 32 bits, else uint64.
         """
         # float64 confidences seldom fit into 32 bits, and finding out would take a pass over them
         is_float32 = self.confidence.dtype.itemsize == 4
@@ -545,7 +551,7 @@ def pack_loss(loss: np.ndarray, confidence: np.ndarray) -> PackedLoss | None:
     if the distinct confidences leave 1 or 32 of 64 bits free. `loss` and `confidence` have the same shape. Sorting the
     keys ascending ranks samples most confident first, equal confidences by the bits of the loss.
     """
-    packing = Packing(confidence)
+    packing = Packing(confidence)  # `fits(k)`: do the confidences leave k of 64 bits free?
     if packing.fits(1) and is_zero_one(loss):  # one bit beside those of the confidences
         flat = loss.reshape(-1)
         bits = flat.view(np.uint8) if flat.dtype.kind == "b" else flat
@@ -625,9 +631,9 @@ class RankedSamples(NamedTuple):
         number of samples, or above, every sample is accepted, whatever its confidence: the threshold is -infinity.
         """
         first_rejected = np.minimum(ranks, self.n - 1)
-        tau_keys = self.sorted_keys[first_rejected]
+        tau_keys = self.sorted_keys[first_rejected]  # one number per sample, ascending as confidences descend
         accepts_all = ranks >= self.n
-        # keys ascend as confidences descend: the smaller ones belong to the samples strictly above tau
+        # the smaller keys belong to the samples strictly above tau
         count = np.where(accepts_all, self.n, np.searchsorted(self.sorted_keys, tau_keys, side="left"))
         tau = self.decode_keys(tau_keys)
         with np.errstate(over="ignore"):  # above the largest float comes infinity, which accepts nothing
@@ -649,7 +655,10 @@ def rank_samples(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | 
     Unweighted 0/1 or float32 losses are packed with the confidence into one integer key, which ascends as confidences
     descend, and sorted with it, which is faster than sorting indices. Sums of 0/1 losses are then exact integers.
     `weight` None means 1 for all.
+
+    The sums of the result have one entry more than there are samples: entry k is over the k most confident ones.
     """
+    # None if confidence and loss do not fit into 64 bits
     packed = pack_loss(loss, confidence) if weight is None else None
     decode_keys: Callable[[np.ndarray], np.ndarray]
     sorted_weight = None
@@ -664,7 +673,7 @@ def rank_samples(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray | 
         sorted_keys = -confidence[order]  # ascending, as packed keys are
         sorted_loss = loss[order].astype(np.float64)
         zero_one = is_zero_one(loss)
-        decode_keys = np.negative
+        decode_keys = np.negative  # from keys back to confidences
         if weight is not None:
             sorted_weight = weight[order].astype(np.float64)
     n = len(sorted_keys)

@@ -63,9 +63,10 @@ class Tally:
         The range is from `low` to `high`, for which the counters were made. `self._words` holds `self._size` counters,
         one for each float32 of the range, that of the largest one first, and one more for samples out of the range. A
         counter is a 64-bit word: its low half counts samples, its high half errors. All calls together may add at most
-        2**32 - 1 samples. Samples out of the range are for the caller to count.
+        2**32 - 1 samples. Samples out of the range are for the caller to count; the counter for them is never read.
         """
         outside_indices = []
+        # used again for each chunk
         counter_buffer = np.empty(min(CHUNK, len(loss)), dtype=np.intp)
         increment_buffer = np.empty(min(CHUNK, len(loss)), dtype=np.uint64)
         for start in range(0, len(loss), CHUNK):

@@ -13,7 +13,13 @@ import numpy as np
 
 from abstain import _tables
 from abstain._arrays import Array, ArrayLike, Backend, backend_of, float_dtype, to_host
-from abstain._check import check_mask, check_pair, check_row_order_of_call, check_weight
+from abstain._check import (
+    check_mask,
+    check_pair,
+    check_row_order_of_call,
+    check_shape_of_loss,
+    check_weight,
+)
 from abstain.core.area_estimators import oracle_rows
 from abstain.core.rows import Rows, rows_from_numpy, rows_from_samples
 from abstain.core.sorting import is_zero_one
@@ -271,9 +277,16 @@ def measure_groups(
 
     `arrays` are the positional arguments of `metric`, the loss first, and `options` its keywords. `sample_weight` and
     `abstained` among them, which have one value per sample, are split as the arrays are. `groups` has one label per
-    sample; missing labels (None, NaN) are the group None. Samples of weight 0 belong to no group. Raises ShapeError
-    unless there is one label per sample, and what `metric` raises.
+    sample; missing labels (None, NaN) are the group None. Samples of weight 0 belong to no group and are not counted.
+    `lower_is_better` says which group is the worst one. Raises ShapeError unless there is one label per sample of one
+    vector (a batch has no groups), and what `metric` raises.
     """
+    columns = {name: value for name, value in options.items() if name in _ONE_VALUE_PER_SAMPLE}
+    if len(arrays) > 1:
+        columns["confidence"] = arrays[1]
+    for name, column in columns.items():
+        if column is not None:
+            check_shape_of_loss(metric.__name__, name, column, arrays[0])
     # the distinct labels, and for each sample the index of its label (-1 for a sample of weight 0)
     labels, codes = group_codes(
         metric.__name__, groups, np.shape(arrays[0]), weight=options.get("sample_weight")
@@ -282,8 +295,9 @@ def measure_groups(
         metric(*arrays, **options)
     values: dict[Any, float] = {}  # by label, as the counts
     counts: dict[Any, int] = {}
-    for label, members in zip(labels, rows_of_groups(codes, len(labels)), strict=True):
-        # `members` are indices of samples
+    # one array of ascending sample indices per label, none of them empty
+    members_by_group = rows_of_groups(codes, len(labels))
+    for label, members in zip(labels, members_by_group, strict=True):
         group_arrays = [_subset(array, members) for array in arrays]
         group_options = {
             name: _subset(value, members) if name in _ONE_VALUE_PER_SAMPLE else value
@@ -291,7 +305,7 @@ def measure_groups(
         }
         values[label] = float(metric(*group_arrays, **group_options))  # without `groups`: a single number
         counts[label] = len(members)
-    return Grouped(metric.__name__, values, counts, lower_is_better)
+    return Grouped(metric=metric.__name__, values=values, counts=counts, lower_is_better=lower_is_better)
 
 
 class CodedLabels(NamedTuple):
@@ -356,6 +370,7 @@ def group_codes(
     has_weight = None if weight is None else np.asarray(to_host(weight)) > 0
     if has_weight is not None and has_weight.shape == label_values.shape and not has_weight.all():
         codes = np.full(len(label_values), -1, dtype=np.intp)
+        # the same for the samples that have a weight; no labels where none of them has
         labels, codes[has_weight] = group_codes(name, label_values[has_weight], argument=argument)
         return CodedLabels(labels, codes)
     if label_values.dtype != object:
@@ -371,9 +386,13 @@ def group_codes(
 
 
 def _code_objects(name: str, label_values: np.ndarray, argument: str) -> CodedLabels:
-    """`group_codes` of an array of objects; `name` and `argument` are for messages."""
-    first_seen: dict[Any, int] = {}  # by label, in the order of the samples
-    first_codes = np.empty(len(label_values), np.intp)
+    """Find the distinct labels, in order, of an array of Python objects, and for each sample the index of its label.
+
+    Missing labels (None, NaN and the like) are one label, None, which comes last. Raises InputError for a label that
+    cannot be a key of a dict; `name`, the function that was called, and `argument` are for its message.
+    """
+    first_seen: dict[Any, int] = {}  # by label: its number, counted from 0 in the order of the samples
+    first_codes = np.empty(len(label_values), np.intp)  # this number, for each sample
     try:
         for index, label in enumerate(label_values):
             key = None if _is_missing(label) else label
@@ -383,17 +402,22 @@ def _code_objects(name: str, label_values: np.ndarray, argument: str) -> CodedLa
     labels = [label for label in first_seen if label is not None]
     try:
         labels.sort()
-    except TypeError:  # numbers and strings
+    except TypeError:  # labels that cannot be compared, such as numbers and strings: by type, then as text
         labels.sort(key=lambda label: (type(label).__name__, str(label)))
     if None in first_seen:
         labels.append(None)
+    # from the number of a label in `first_seen` to its index in the sorted `labels`
     sorted_code = np.empty(len(labels), np.intp)
     sorted_code[[first_seen[label] for label in labels]] = np.arange(len(labels))
     return CodedLabels(labels, sorted_code[first_codes])
 
 
 def _refuse_missing_clusters(name: str, clusters: CodedLabels) -> None:
-    """Raise InputError where samples have no cluster: None, NaN or an empty text. `name` begins the message."""
+    """Raise InputError where samples have no cluster: None, NaN or an empty text. `name` begins the message.
+
+    `clusters.labels` are the distinct labels, in which NaN has become None. `clusters.codes` has one entry per sample:
+    the index of its label; samples of weight 0 were left out.
+    """
     missing_codes = [
         code
         for code, label in enumerate(clusters.labels)
@@ -466,7 +490,8 @@ def balanced_weights(groups: Array) -> np.ndarray:
     >>> balanced_weights(["a", "a", "a", "b"]).round(3).tolist()
     [0.667, 0.667, 0.667, 2.0]
     """
-    group_of_sample = group_codes("balanced_weights", groups).codes  # numbers from 0
+    # the number of each sample's group, from 0; raises InputError or ShapeError unless there is one label per sample
+    group_of_sample = group_codes("balanced_weights", groups).codes
     group_sizes = np.bincount(group_of_sample)  # no group is empty
     return np.asarray(len(group_of_sample) / (len(group_sizes) * group_sizes[group_of_sample]))
 
@@ -504,20 +529,24 @@ def by_group(
     """Make a decorator that gives a metric function one more option, `groups=`: one label per sample.
 
     With `groups`, the function returns a `Grouped` result instead of a number: the metric within each group (missing
-    labels, None or NaN, are the group None). `lower_is_better` says which group is the worst.
+    labels, None or NaN, are the group None). `lower_is_better` says which group is the worst. With or without `groups`,
+    InputError is raised for pandas columns whose rows are in different orders.
     """
 
     def decorate(metric: Callable[Concatenate[Array, Options], Array]) -> GroupableMetric[Options]:
+        """Wrap one metric function, which has no parameter `groups` itself."""
         signature = inspect.signature(metric)
 
         @functools.wraps(metric)
         def metric_with_groups(*arrays: Array, groups: Array | None = None, **options: Any) -> Any:
+            # InputError for pandas columns with the same index labels in different orders
             check_row_order_of_call(
                 metric_with_groups, arrays, options if groups is None else {**options, "groups": groups}
             )
             if groups is None:
                 return cast(Any, metric)(*arrays, **options)
             signature.bind(*arrays, **options)  # raises for wrong arguments before anything is split
+            # calls `metric` once for each group
             return measure_groups(metric, arrays, groups, options, lower_is_better)
 
         groups_parameter = inspect.Parameter(

@@ -129,6 +129,7 @@ def grade_answers(
     `unanswerable` hold one truth value per question; by default every question is answered, and it is not known which
     are unanswerable. InputError for other values or lengths, and where there is no question.
     """
+    # one float per question, which may be NaN where there is no answer
     correctness = _as_numbers(function, "correct", correct)
     if not len(correctness):
         raise InputError(f"{function}: needs at least one question, got none.")
@@ -136,7 +137,7 @@ def grade_answers(
     if answered is not None:
         attempted = check_truth_values(function, "answered", answered, len(correctness))
     right = np.where(attempted, correctness, 0.0)
-    if not ((right >= 0) & (right <= 1)).all():
+    if not ((right >= 0) & (right <= 1)).all():  # NaN is refused, too
         raise InputError(f"{function}: `correct` must lie between 0 and 1.")
     if unanswerable is None:
         return GradedAnswers(right, attempted)
@@ -162,7 +163,7 @@ def _as_numbers(function: str, argument: str, values: ArrayLike) -> np.ndarray:
 def check_truth_values(function: str, argument: str, values: ArrayLike, n: int) -> np.ndarray:
     """Return n truth values, or raise InputError: the word "no" would count as true.
 
-    `function` is the public function that messages name.
+    `function` is the public function that messages name and `argument` its parameter. 0 and 1 are truth values, too.
     """
     array = np.asarray(to_host(values)).reshape(-1)
     if len(array) != n:
@@ -308,6 +309,7 @@ def score_at_target(target: float) -> AnswerMetric:
     >>> score_at_target(0.75).numerator["wrong"]
     -3.0
     """
+    # InputError unless 0 <= target < 1
     target = check_fraction("score_at_target", "target", target, open_low=False, open_high=True)
     price = target / (1 - target)
     return AnswerMetric(
@@ -315,7 +317,7 @@ def score_at_target(target: float) -> AnswerMetric:
         label=f"score at target {target:g}",
         summary=f"Right answers less {price:.4g} times the wrong ones: answering pays from confidence {target:g} on.",
         numerator={"right": 1.0, "wrong": -price},
-        option=write_number(target),
+        option=write_number(target),  # the text after the @ in the key
     )
 
 
@@ -336,13 +338,13 @@ def score_at_price(price: float) -> AnswerMetric:
     >>> score_at_price(2).key
     'score_at_price@2'
     """
-    price = check_nonnegative("score_at_price", "price", price)
+    price = check_nonnegative("score_at_price", "price", price)  # InputError below 0
     return AnswerMetric(
         name="score_at_price",
         label=f"score at price {price:g}",
         summary=f"Right answers less {price:g} times the wrong ones, per question.",
         numerator={"right": 1.0, "wrong": -price},
-        option=write_number(price),
+        option=write_number(price),  # the text after the @ in the key
     )
 
 
@@ -462,14 +464,15 @@ def answer_metric(metric: str | AnswerMetric, function: str = "answer_metric") -
     if isinstance(metric, AnswerMetric):
         return metric
     name, at, number = str(metric).partition("@")
-    if name in ANSWER_METRICS and not at:
+    if name in ANSWER_METRICS and not at:  # the metrics without a number, by name
         return ANSWER_METRICS[name]
     if name in ANSWER_METRICS:
         raise InputError(f"{function}: {name} takes no number, got {metric!r}.")
-    if name not in _MAKERS_BY_NAME:
+    if name not in _MAKERS_BY_NAME:  # the functions that make a metric from a number, by name
         message = (
             f"{function}: unknown metric {metric!r}, the known ones are {', '.join(ANSWER_METRIC_NAMES)}."
         )
+        # the suggestion is empty where no name is similar
         raise InputError(f"{message} {suggest_name(name, ANSWER_METRIC_NAMES)}".rstrip())
     try:
         price_or_target = float(number)
@@ -489,7 +492,7 @@ def metrics_for_answers(answers: GradedAnswers) -> list[AnswerMetric]:
     """The metrics that a table shows by default.
 
     Those about attempts only where some question was not attempted, those about unanswerable questions only where it is
-    known which these are.
+    known which these are. `answers` has one entry per question; the order of the metrics is that of the table.
     """
     names = ["accuracy"]
     if not answers.attempted.all():
@@ -498,5 +501,5 @@ def metrics_for_answers(answers: GradedAnswers) -> list[AnswerMetric]:
     chosen = [ANSWER_METRICS[name] for name in names]
     chosen += [score_at_target(target) for target in TARGETS]  # confidence targets 0.5, 0.75 and 0.9
     if answers.unanswerable is not None:
-        chosen += abstention_metrics()
+        chosen += abstention_metrics()  # recall, precision and F1 of not attempting the unanswerable
     return chosen

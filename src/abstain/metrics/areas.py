@@ -46,6 +46,9 @@ def _area_of(sample: Sample, estimator: str, ties: str) -> Array:
     equal confidences are accepted together, or one by one in random order. On a GPU the check for NaN and infinite
     confidences may have been left to this function (`sample.has_unchecked_confidence`), since it costs a pass over
     them: they raise InputError.
+
+    The value is a float, or an array with the shape of the leading axes, for batches. Samples that abstained are left
+    out already.
     """
     loss = sample.loss
     confidence = sample.confidence
@@ -61,10 +64,10 @@ def _area_of(sample: Sample, estimator: str, ties: str) -> Array:
         return value
     if sample.has_unchecked_confidence:
         check_confidence(sample.name, backend, confidence)
-    return core.area(sample.rows(), estimator, ties)
+    return core.area(sample.rows(), estimator, ties)  # one row per distinct confidence
 
 
-@by_group(lower_is_better=True)
+@by_group(lower_is_better=True)  # adds the keyword `groups`, and calls this for each group
 def aurc(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -123,7 +126,7 @@ def aurc(
         return _partial_aurc(
             loss, confidence, estimator, ties, coverage, sample_weight, repetitions, abstained
         )
-    # such as 'estimator="loo"'; "" where any weights will do
+    # raises for unknown names; returns an option such as 'estimator="loo"', or "" where any weights will do
     option_needing_repetitions = _check_area_options("aurc", estimator, ties)
     sample = prepare(
         "aurc",
@@ -163,11 +166,12 @@ def _partial_aurc(
             f"got {estimator!r} and {ties!r}."
         )
     metric = AURC.with_checked_options("aurc", {"coverage": coverage})  # the definition of partial AURC
+    # the checked samples that were answered, whose share a coverage is
     sample = prepare("aurc", loss, confidence, sample_weight, abstained, repetitions=repetitions)
     return sample.to_input_library(metric.compute(sample.table()))
 
 
-@by_group(lower_is_better=True)
+@by_group(lower_is_better=True)  # adds the keyword `groups`, and calls this for each group
 def augrc(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -208,7 +212,7 @@ def augrc(
     >>> augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
     0.2
     """
-    # such as 'estimator="loo"'; "" where any weights will do
+    # raises for unknown names; returns an option such as 'estimator="loo"', or "" where any weights will do
     option_needing_repetitions = _check_area_options("augrc", "sele", ties)
     sample = prepare(
         "augrc",
@@ -219,7 +223,8 @@ def augrc(
         counting_option=option_needing_repetitions,
         repetitions=repetitions,
     )
-    value = _area_of(sample, "sele", ties)  # this estimator of AURC is AUGRC of the answered samples
+    # "sele" weighs the loss at rank r of n (1 is the least confident) by r / n: AUGRC of the answered samples
+    value = _area_of(sample, "sele", ties)
     if abstained is not None:
         # `value` divides by the answered mass twice: in the mean over thresholds, which lie at the answered samples
         # alone, and in the accepted loss per sample. The second division has to be by the mass of all samples.
@@ -247,7 +252,7 @@ def aurc_given_cdf(
     sample_weight: Array | None = None,
     repetitions: bool = False,
 ) -> Array: ...
-@refuse_other_row_order
+@refuse_other_row_order  # InputError for pandas columns whose rows are in different orders
 def aurc_given_cdf(
     loss: Array,
     confidence: Array,
@@ -298,10 +303,11 @@ def aurc_given_cdf(
         raise InputError(
             "aurc_given_cdf: `cdf` must lie in [0, 1) and not be NaN: at 1 the weight is infinite. Use r/(n+1)."
         )
-    weighted_loss = -xp.log1p(-values) * loss
+    weighted_loss = -xp.log1p(-values) * loss  # losses times -ln(1 - G)
     # of all samples: `sample.weight` leaves out those of weight 0, which `loss` still has
     if sample.all_weights is not None:
         weighted_loss = weighted_loss * sample.all_weights
+    # `total_mass` is the sum of the weights, or the number of samples
     return backend.to_input_library(xp.sum(weighted_loss, axis=-1) / sample.total_mass)
 
 
@@ -342,9 +348,9 @@ def _area_and_best(sample: Sample, estimator: str, ties: str, oracle: str) -> _A
         error_count = float(np.count_nonzero(sample.loss))
         risk: Array = np.asarray(error_count / sample_count)
         best_rows = core.zero_one_oracle_rows(error_count, sample_count)
-        best: Array = core.area(best_rows, estimator, "expected")
+        best: Array = core.area(best_rows, estimator, ties="expected")
     else:
-        rows = sample.rows()
+        rows = sample.rows()  # one per distinct confidence; the last one has all samples accepted
         risk = rows.accepted_loss[..., -1] / rows.total_mass[..., 0]
         # `full_xp` has the array-API functions that plain numpy lacks
         best = core.oracle_area(sample.backend.full_xp, sample.loss, sample.weight, estimator)
@@ -357,7 +363,7 @@ def _area_and_best(sample: Sample, estimator: str, ties: str, oracle: str) -> _A
     return _AreaAndBest(area, best, risk)
 
 
-@by_group(lower_is_better=True)
+@by_group(lower_is_better=True)  # adds the keyword `groups`, and calls this for each group
 def oracle_aurc(
     loss: ArrayLike,
     /,
@@ -400,7 +406,7 @@ def oracle_aurc(
     >>> round(oracle_aurc([0, 0, 1]), 6)
     0.111111
     """
-    # such as 'estimator="loo"'; "" where any weights will do
+    # raises for unknown names; returns an option such as 'estimator="loo"', or "" where any weights will do
     option_needing_repetitions = _check_area_options("oracle_aurc", estimator, "threshold")
     sample = prepare(
         "oracle_aurc",
@@ -418,7 +424,7 @@ def oracle_aurc(
     return sample.to_input_library(_area_and_best(sample, estimator, "threshold", oracle).best)
 
 
-@by_group(lower_is_better=True)
+@by_group(lower_is_better=True)  # adds the keyword `groups`, and calls this for each group
 def e_aurc(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -463,7 +469,7 @@ def e_aurc(
     >>> e_aurc([0, 0, 1], [0.9, 0.8, 0.1])
     0.0
     """
-    # such as 'estimator="loo"'; "" where any weights will do
+    # raises for unknown names; returns an option such as 'estimator="loo"', or "" where any weights will do
     option_needing_repetitions = _check_area_options("e_aurc", estimator, ties)
     sample = prepare(
         "e_aurc",
@@ -478,7 +484,7 @@ def e_aurc(
     return sample.to_input_library(areas.area - areas.best)
 
 
-@by_group(lower_is_better=True)
+@by_group(lower_is_better=True)  # adds the keyword `groups`, and calls this for each group
 def naurc(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -527,7 +533,7 @@ def naurc(
     >>> naurc([0, 0, 0], [0.9, 0.8, 0.1])
     0.0
     """
-    # such as 'estimator="loo"'; "" where any weights will do
+    # raises for unknown names; returns an option such as 'estimator="loo"', or "" where any weights will do
     option_needing_repetitions = _check_area_options("naurc", estimator, ties)
     sample = prepare(
         "naurc",
@@ -575,7 +581,7 @@ def rank_weights(n: int, /, *, estimator: Estimator = "harmonic") -> np.ndarray:
     [0.3333, 0.8333, 1.8333]
     """
     check_choice("rank_weights", "estimator", estimator, ESTIMATORS)
-    sample_count = check_count("rank_weights", "n", n)
+    sample_count = check_count("rank_weights", "n", n)  # InputError unless it is a whole number of at least 1
     return core.rank_weights(sample_count, estimator).copy()  # the original is cached
 
 
@@ -599,7 +605,7 @@ def weights(
     sample_weight: ArrayLike | None = None,
     repetitions: bool = False,
 ) -> Array: ...
-@refuse_other_row_order
+@refuse_other_row_order  # InputError for pandas columns whose rows are in different orders
 def weights(
     confidence: ArrayLike,
     /,
@@ -637,13 +643,14 @@ def weights(
     >>> weights([0.9, 0.1, 0.9]).round(4).tolist()  # 1/3 for all three, 2/2 more for the two on top
     [1.3333, 0.3333, 1.3333]
     """
-    # such as 'estimator="loo"'; "" where any weights will do
+    # raises for unknown names; returns an option such as 'estimator="loo"', or "" where any weights will do
     option_needing_repetitions = _check_area_options("weights", estimator, ties)
     backend = backend_of(confidence, sample_weight)
     # the check takes a pair; there is no loss here
     _, checked_confidence = check_pair("weights", backend, confidence, confidence)
-    weight = None
+    weight = None  # stands for 1 for all
     if sample_weight is not None:
+        # the confidence stands for the loss, whose shape the weights must have
         weight = check_weight(
             "weights", backend, sample_weight, checked_confidence, option_needing_repetitions, repetitions
         )

@@ -264,13 +264,14 @@ def _normalised(
     losses are equal and no order is better than another: the value is 0, and no sample has an influence.
 
     The influence of a sample of loss l is `constant + slope * l`, from the risk in `random`, plus `per_area` and
-    `per_best` times its influences on the area and on the best area. `including(best)` adds what the best area itself
-    depends on.
+    `per_best` times its influences on the area and on the best area. Where the influence on the best area is itself a
+    line in the loss, `best` holds that line, and `including(best)` adds `per_best` times it to `constant` and `slope`.
     """
     random = random_per_risk * risk
     best_gain = random - best.area
-    if not exceeds(random, best.area):
-        return MetricDerivative(0.0, per_area=0.0)
+    if not exceeds(random, best.area):  # larger, but for rounding
+        # no influence of the area, whose share is 1 by default; the other shares are 0 by default
+        return MetricDerivative(estimate=0.0, per_area=0.0)
     x = (area - best.area) / best_gain
     # derivative of the metric in the risk by way of `random`; the risk itself has the influence l - risk
     per_risk = -factor * x * random_per_risk / best_gain
@@ -654,9 +655,9 @@ def register_metric(metric: Metric) -> Metric:
         raise InputError(
             f"register_metric: the name must not be empty and must have no @, colon or comma, got {metric.name!r}."
         )
-    if metric.name in _NAMES_IN_PACKAGE:
+    if metric.name in _NAMES_IN_PACKAGE:  # those of the package alone, without registered ones
         raise InputError(f"register_metric: {metric.name!r} is a metric of abstain. Choose another name.")
-    METRICS[metric.name] = metric
+    METRICS[metric.name] = metric  # the table of all metrics by name
     return metric
 
 
@@ -689,9 +690,9 @@ def load(path: str) -> Metric:
     module_name, _, object_name = path.rpartition(":")
     try:
         if module_name.endswith(".py"):
-            module = _import_file(module_name)
+            module = _import_file(module_name)  # ImportError where there is no such file
         else:
-            module = _import_module(module_name)
+            module = _import_module(module_name)  # or a file below the current folder
         metric = getattr(module, object_name)
     # ValueError: without a colon the module's name is empty
     except (ImportError, AttributeError, ValueError) as problem:
@@ -702,7 +703,10 @@ def load(path: str) -> Metric:
 
 
 def _import_module(name: str) -> ModuleType:
-    """Import a module by its name; where there is none, run its file below the current folder."""
+    """Import a module by its name, such as "package.module"; where there is none, run its file.
+
+    The file is package/module.py in the current folder. Raises ImportError where there is neither.
+    """
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as problem:
@@ -804,6 +808,7 @@ def _option_of_word(metric: Metric, word: str, text: str, function: str) -> Opti
     `text` is the whole name as the user wrote it. Raises InputError, in the name of `function`, where no option of the
     metric takes words, or none takes this one; the message speaks of the estimator, which such words set as a rule.
     """
+    # options that are words have choices; options that are numbers have none
     options_of_words = [option for option in metric.options if option.choices]
     if not options_of_words:
         raise InputError(f"{function}: {metric.name} takes no estimator, got {text!r}.")
@@ -813,4 +818,5 @@ def _option_of_word(metric: Metric, word: str, text: str, function: str) -> Opti
     choices = [choice for option in options_of_words for choice in option.choices]
     listed = ", ".join(f'"{choice}"' for choice in choices)
     message = f"{function}: `estimator` must be one of {listed}, got {word!r}."
+    # the suggestion is empty where no choice is similar
     raise InputError(" ".join(filter(None, [message, suggest_name(word, choices)])))

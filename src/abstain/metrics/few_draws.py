@@ -48,11 +48,11 @@ def beta_limits(share: Any, draws: Any, level: float, pseudo: float = 1.0) -> tu
 
     `pseudo` counts are added on the side that a limit moves towards, and 1 - `pseudo` on the other: 1 gives the exact
     limits (Clopper and Pearson); 0.5 gives those of Jeffreys, which are narrower and hold on average. `level` is the
-    two-sided confidence level, such as 0.95. Numbers or arrays.
+    two-sided confidence level, such as 0.95. `share`, from 0 to 1, and `draws`, at least 0, are numbers or arrays.
     """
     from scipy.special import betaincinv
 
-    tail = (1 - level) / 2
+    tail = (1 - level) / 2  # the probability that each limit leaves out
     hits = share * draws
     misses = (1 - share) * draws
     # a Beta law needs counts above 0, also where there are no hits or no misses

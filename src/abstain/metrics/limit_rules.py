@@ -92,17 +92,20 @@ class RiskRule(LimitRule):
         """With few errors or few right samples, move the limits of the risk towards Jeffreys limits of a proportion.
 
         `spread` is the estimated risk with its variance; `limits` are its limits at the two-sided `level`. The
-        proportion is of as many draws as give it this `variance` (hidden variance included, which few draws do not
-        show). Without few draws of either kind, and for losses other than 0/1, `limits` are returned. `sample` counts
-        the errors, the right samples and the independent draws.
+        proportion is of as many draws as give it this `variance`. Other rules add a hidden variance, which few draws do
+        not show, to that of the estimate; for the risk it is 0. With many draws of both kinds, and for losses other
+        than 0/1, `limits` are returned unchanged. `sample` counts the errors, the right samples and the independent
+        draws. A risk of 0 or 1 does not come here: its limits are `without_errors` and `all_wrong`.
         """
-        few_share = _allowance_for_few(sample)  # from 0 to 1: how much the limits for few draws count
+        # how much the limits for few draws count: 1 up to 8 draws of a kind, 0 from 16 on and for other losses than 0/1
+        few_share = _allowance_for_few(sample)
         if few_share == 0:
             return limits
         risk = spread.estimate
         # clusters that all have the same share of errors show no variance: then each counts as one draw
         draws = risk * (1 - risk) / variance if variance > 0 else sample.effective_draws
-        low, high = few_draws.beta_limits(risk, draws, level, pseudo=0.5)
+        low, high = few_draws.beta_limits(risk, draws, level, pseudo=0.5)  # of Jeffreys
+        # each limit on a straight line between the two: few_share * few + (1 - few_share) * usual
         return _mix_limits((float(low), float(high)), limits, few_share)
 
     def without_errors(self, largest_risk: float) -> Limits | None:
@@ -154,10 +157,12 @@ class AreaRule(LimitRule):
         case is that all missed errors are on top; `self.with_errors_on_top(share)` is the area of such a share of
         errors of size 1. Their size is `loss_bound`, in the unit in which `spread` and `sample` have the losses, or
         where none is known (None) about that of the largest losses seen. The allowance is full up to eight effective
-        errors (errors of equal rank weight that would say as much) and fades out until there are sixteen; 0 where
-        losses may be negative. `level` is the probability with which it is enough.
+        errors (so many that all count alike by their rank would say as much) and fades out until there are sixteen; 0
+        where losses may be negative, and without any error, where `without_errors` has the limits. `level` is the
+        probability with which it is enough.
         """
-        few_share = few_draws.share_for_few(spread.effective_errors)  # 1 up to 8 of them, 0 from 16 on
+        # 1 up to 8 effective errors, 0 from 16 on and without any
+        few_share = few_draws.share_for_few(spread.effective_errors)
         if few_share == 0 or sample.has_negative_loss:
             return 0.0
         size_of_missed = _size_of_missed_errors(sample, loss_bound)
@@ -279,7 +284,8 @@ class PlacementRule(LimitRule):
         The range is from the value with all errors on top, `self.with_errors_on_top(risk)`, to `self.high`; these
         differ. `variance` is above 0: without any, limits come from `perfect_or_constant`, and this is not called.
         """
-        few_share = _allowance_for_few(sample)  # from 0 to 1: how much the limits for few draws count
+        # how much the limits for few draws count: 1 up to 8 draws of a kind, 0 from 16 on and for other losses than 0/1
+        few_share = _allowance_for_few(sample)
         if few_share == 0:
             return limits
         smallest = self.with_errors_on_top(sample.risk)
@@ -291,6 +297,7 @@ class PlacementRule(LimitRule):
         draws = width**2 * placement * (1 - placement) / variance
         low, high = few_draws.beta_limits(placement, draws, level)
         limits_for_few = (smallest + width * float(low), smallest + width * float(high))
+        # each limit on a straight line between the two: few_share * few + (1 - few_share) * usual
         return _mix_limits(limits_for_few, limits, few_share)
 
     def without_errors(self, largest_risk: float) -> Limits | None:
@@ -309,10 +316,11 @@ class PlacementRule(LimitRule):
         pairs are independent, so with probability `level` at least a share `1 - largest_unseen_share(pair_count,
         level)` of all pairs is ordered in that way. The limits hold wherever the other pairs lie between the smallest
         value of the metric, `self.with_errors_on_top(risk)`, and 1. `estimate` is the largest value, the smallest or,
-        with all tied, one between them.
+        with all tied, one between them. `level` is the probability with which the limits hold.
         """
         share_like_these = 1 - float(largest_unseen_share(sample.pair_count, level))
         smallest = self.with_errors_on_top(sample.risk)
+        # the mean over all pairs, with the other pairs at `smallest`, and below with them at 1
         low = share_like_these * (estimate - smallest) + smallest
         return low, 1 - share_like_these * (1 - estimate)
 
@@ -359,7 +367,7 @@ class PrecisionRule(LimitRule):
         Hits are what is searched for: the errors if `self.hits_are_errors`, else the right samples. Average precision
         is the mean over the hits of the precision at each, a number in [0, 1]. The lower limit moves towards that of a
         share which is seen in so many draws that it varies as much as average precision does: a quantile of a Beta law,
-        at the two-sided `level`.
+        at the two-sided `level`. It never moves up, and the upper limit does not move.
 
         `spread` is the estimate with its variance, `limits` are its limits, `sample` the counts behind it. The limits
         are returned with enough hits, and for losses other than 0/1. `variance` is not read: it is `spread.variance`,
@@ -383,10 +391,12 @@ class PrecisionRule(LimitRule):
         hidden_variance = few_draws.variance_beyond_seen(
             largest_of_one_draw=largest_variance, seen=hit_variance, draws=hit_draws
         )
-        # a share seen in so many draws has the same variance as the estimate
+        # A share seen in so many draws has the same variance as the estimate. The variance is above 0: without any,
+        # limits come from `perfect_or_constant`, and this is not called.
         equivalent_draws = largest_variance / (spread.variance + hidden_variance)
         beta_low, _ = few_draws.beta_limits(spread.estimate, equivalent_draws, level)
         low, high = limits
+        # `mix_limit` returns few_share * beta_low + (1 - few_share) * low
         return min(low, few_draws.mix_limit(float(beta_low), low, few_share)), high
 
     def perfect_or_constant(self, estimate: float, sample: SampleSummary, level: float) -> Limits:
@@ -398,7 +408,8 @@ class PrecisionRule(LimitRule):
 
         In the population some pairs of a hit and another sample may be ordered the other way. With probability `level`
         their share is at most `share_ahead`, since the sample shows none. The worst case is that this share of the
-        other samples comes before all hits. The sample has both kinds, so that its risk lies between 0 and 1.
+        other samples comes before all hits. The sample has both kinds, so that its risk lies between 0 and 1. The
+        upper limit is 1, the largest value.
         """
         share_ahead = _share_of_other_pairs(sample, level)
         if self.hits_are_errors:
@@ -433,6 +444,7 @@ class NormalisedAreaRule(LimitRule):
         and of right samples. 0 for losses other than 0/1, where the part of the variance that errors make up is not
         known (NaN), and where no order is better than a random one.
         """
+        # by how much AURC falls from a random order to the best one: R - A* in the notation below
         best_gain = _gain_of_best_order(sample.risk)
         if not sample.is_zero_one or math.isnan(spread.variance_from_errors) or best_gain <= 0:
             return 0.0
@@ -462,16 +474,18 @@ class NormalisedAreaRule(LimitRule):
         `spread` is NAURC with its variance, `sample` the counts behind it. The result is the area that errors on top
         add, over the gain of the best order, which NAURC divides by. Missed errors have the size `loss_bound`, in the
         unit of `sample.risk`, or where none is known (None) about that of the largest losses seen. The allowance is
-        full up to eight effective errors (errors of equal rank weight that would say as much) and fades out until there
-        are sixteen; 0 where losses may be negative, and where no order is better than a random one. `level` is the
-        probability with which it is enough.
+        full up to eight effective errors (so many that all count alike by their rank would say as much) and fades out
+        until there are sixteen; 0 where losses may be negative, and where no order is better than a random one. `level`
+        is the probability with which it is enough.
         """
-        few_share = few_draws.share_for_few(spread.effective_errors)  # 1 up to 8 of them, 0 from 16 on
+        # 1 up to 8 effective errors, 0 from 16 on and without any
+        few_share = few_draws.share_for_few(spread.effective_errors)
         if few_share == 0 or sample.has_negative_loss:
             return 0.0
         size_of_missed = _size_of_missed_errors(sample, loss_bound)
         # as if all losses were 0 or of that size
         share_of_errors = min(sample.risk / size_of_missed, 1.0) if size_of_missed > 0 else 0.0
+        # by how much AURC falls from a random order to the best one
         best_gain = _gain_of_best_order(share_of_errors)
         if best_gain <= 0:
             return 0.0
@@ -500,7 +514,7 @@ class NormalisedAreaRule(LimitRule):
         """
         naurc = spread.estimate
         low, high = limits
-        # no effective errors where squares of huge losses overflow
+        # no effective errors without errors, or where squares of huge losses overflow
         if spread.effective_errors > 0 and not sample.has_negative_loss:
             gamma_low, _ = few_draws.gamma_limits(naurc, spread.effective_errors, level)
             low = min(
@@ -514,7 +528,9 @@ class NormalisedAreaRule(LimitRule):
         best_gain = _gain_of_best_order(sample.risk)
         if few_share_of_right == 0 or best_gain <= 0:
             return low, high
+        # both limits, from a Gamma law of the mean rank weight of the right samples
         few_right_limits = _naurc_of_few_right(naurc, variance, sample, level)
+        # each limit on a straight line between the two
         return _mix_limits(few_right_limits, (low, high), few_share_of_right)
 
     def without_errors(self, largest_risk: float) -> Limits | None:
@@ -538,7 +554,8 @@ class NormalisedAreaRule(LimitRule):
         Constant confidence: samples with another confidence may have been missed, with probability `level` at most a
         share s of all. The lower limit takes them for errors that come last, the upper one for errors that come first.
         `worst_area(p)` is the area that a share p of errors on top adds: the AURC of 0/1 losses with risk p and all
-        errors first. To turn an area into NAURC, it is divided by the gain of the best order.
+        errors first. To turn an area into NAURC, it is divided by the gain of the best order, which is above 0 with
+        errors and right samples.
         """
         best_gain = _gain_of_best_order(sample.risk)
         is_perfect = estimate <= 0.5  # 0 or 1, but for rounding
@@ -548,6 +565,7 @@ class NormalisedAreaRule(LimitRule):
             # a share of `risk`. The lower limit allows twice that share; the factor 2 is a margin and has no proof.
             largest_fall = 2 * share_apart
             return max(0.0, 1 - largest_fall / best_gain), 1 + worst_area(share_apart) / best_gain
+        # q, the largest share of pairs that may be ordered the other way, times the risk
         errors_on_top = _share_of_other_pairs(sample, level) * sample.risk
         return 0.0, worst_area(errors_on_top) / best_gain
 

@@ -229,9 +229,11 @@ class Metric:
         return self.with_checked_options("Metric.with_options", values)
 
     def with_checked_options(self, function: str, values: Options, requires_all: bool = False) -> Metric:
-        """`with_options`, with errors in the name of the user's `function`.
+        """This metric with some options set, with errors in the name of the user's `function`.
 
-        With `requires_all`, options that a function call must state have to be among `values` or set already.
+        `values` are by the name of the option and replace those set before; without any, the metric itself is returned.
+        InputError for an option it does not have and for a value out of range. With `requires_all`, options that a
+        function call must state have to be among `values` or set already.
         """
         option_names = [option.name for option in self.options]  # all that the metric takes
         for name in values:
@@ -291,29 +293,33 @@ class Metric:
         for weights that are not repetitions where an option counts neighbours (`self.counting_option`). Raises
         InfeasibleError where the metric needs right and wrong samples and only one kind occurs.
         """
-        if groups is not None:  # this function is called for each group
+        if groups is not None:  # `measure_groups` calls this function for each group, with `groups` left out
             options = {"sample_weight": sample_weight, "repetitions": repetitions, "abstained": abstained}
             return measure_groups(
                 self, (loss, confidence), groups, options=options, lower_is_better=self.lower_is_better
             )
+        # checked numpy arrays, without the samples that abstained or have weight 0 (in a batch these have weight 0)
         sample = prepare(
             self.name,
-            to_host(loss),
-            to_host(confidence),
-            to_host(sample_weight),
-            to_host(abstained),
+            loss=to_host(loss),
+            confidence=to_host(confidence),
+            sample_weight=to_host(sample_weight),
+            abstained=to_host(abstained),
             counting_option=self.counting_option,  # one that needs weights to be repetitions, or ""
             repetitions=repetitions,
         )
         self.check_losses(self.name, sample.loss, sample.is_zero_one())
-        # a float: the inputs are numpy arrays now, whatever library they came from
-        return sample.to_input_library(self.compute(sample.table()))
+        value = self.compute(sample.table())  # the table has one row per distinct confidence
+        # a float, or a numpy array for a batch: the inputs are numpy arrays now, whatever library they came from
+        return sample.to_input_library(value)
 
     def check_losses(self, function: str, loss: np.ndarray, is_zero_one: bool) -> None:
         """Raise an error, in the name of `function`, where losses are not what the metric needs.
 
         `is_zero_one` says that all of them are 0 or 1. InputError for other losses where these are needed, or a
-        requested risk out of range; InfeasibleError unless both right and wrong samples occur where both are needed.
+        requested risk above 1; InfeasibleError unless both right and wrong samples occur where both are needed. What is
+        needed stands in `self.needs`; by default it is nothing, and any losses will do. `loss` holds at least one
+        number.
         """
         options = self.option_values
         # "asymptotic": the best order is taken from a formula in the risk, not from the losses
@@ -321,24 +327,30 @@ class Metric:
             raise InputError(
                 f'{function}: oracle="asymptotic" holds for 0/1 loss only. Use oracle="empirical".'
             )
-        if is_zero_one and self.needs.risk_within_losses:  # only metrics with an option `risk` need this
-            check_risk(function, options["risk"])
+        # A mean of 0/1 losses is at most 1, so a larger requested risk is a mistake. Only metrics with an option `risk`
+        # have this need. That it is a number and at least 0 was checked when the option was set.
+        if is_zero_one and self.needs.risk_within_losses:
+            check_risk(function, options["risk"])  # InputError above 1
         if self.needs.zero_one and not is_zero_one:
             raise InputError(
                 f"{function}: {self.name} needs `loss` to be 0 (right) or 1 (wrong), got other values."
             )
-        if self.needs.both_kinds and (loss.all() or not loss.any()):
+        if self.needs.both_kinds and (loss.all() or not loss.any()):  # all wrong, or all right
             raise InfeasibleError(
                 f"{function}: {self.name} needs both right and wrong samples, got only one kind."
             )
 
     def compute(self, table: CurveTable) -> Any:
-        """The value for one table; for a batch of tables an array of values, with the shape of the leading axes."""
+        """The value for one table; for a batch of tables an array of values, with the shape of the leading axes.
+
+        All arrays of `table.rows` have the shape (leading axes, rows). The metrics of this package, which have no
+        function `self.value`, are of subclasses with a `compute` of their own.
+        """
         assert self.value is not None
         rows = table.rows  # one row per distinct confidence, most confident first
         if rows.mass.ndim == 1:
             return self.value(rows, self.option_values)
-        # a user's function takes one table at a time
+        # a user's function takes one table at a time, without the rows of mass 0 that fill up a batch
         values = [
             self.value(_table_of_batch(rows, index), self.option_values)
             for index in np.ndindex(rows.mass.shape[:-1])
@@ -454,13 +466,13 @@ class OwnArea(Area):
     def derivative(self, rows: Rows, error_mass: float = math.nan) -> AreaDerivative:
         """Compute (total mass) * (value of the metric), and the derivative of that product in the weight of a sample.
 
-        So the metric is handled as areas are, though it may be no area; a caller divides by the total mass and
-        subtracts the mean influence. The derivative is `constant + slope * loss` for a sample of each row, up to a
-        number that all samples share. Both come from the functions of the metric's definition, `self.metric.value` and
-        `self.metric.influence`. `rows` must be the whole ranking: one row per distinct confidence, most confident
-        first. Their losses times `self.loss_unit` are those from which the metric is to be computed; the unit is 1
-        unless the metric does not scale with the loss. `error_mass` is not read: all areas take the same arguments,
-        and only `PrecisionArea` needs it.
+        So the metric is handled as areas are, though it may be no area; a caller divides by the total mass (the sum of
+        the sample weights) and subtracts the mean influence. The derivative is `constant + slope * loss` for a sample
+        of each row, up to a number that all samples share. Both come from the functions of the metric's definition,
+        `self.metric.value` and `self.metric.influence`. `rows` must be the whole ranking: one row per distinct
+        confidence, most confident first. Their losses times `self.loss_unit` are those from which the metric is to be
+        computed; the unit is 1 unless the metric does not scale with the loss. `error_mass` is not read: all areas take
+        the same arguments, and only `PrecisionArea` needs it.
         """
         metric = self.metric
         assert metric.value is not None
@@ -570,12 +582,15 @@ class AreaMetric(Metric):
         return self.from_area(area, risk, best, self.option_values)
 
     def with_checked_options(self, function: str, values: Options, requires_all: bool = False) -> Metric:
-        """`with_options`, with errors in the name of the user's `function`.
+        """This metric with some options set, with errors in the name of the user's `function`.
 
-        With `requires_all`, options that a function call must state have to be among `values` or set already.
+        `values` are by the name of the option. Some options, such as AURC's `coverage`, make it a metric with a
+        definition of its own: `self.variants` holds pairs of such an option's name and that `Metric`, which then takes
+        the other values. With `requires_all`, options that a function call must state have to be among `values` or set
+        already. InputError for an option that the metric or the variant does not have, and for a value out of range.
         """
         for name, variant in self.variants:
-            if values.get(name) is not None:
+            if values.get(name) is not None:  # None is no valid value, and is refused below
                 option_names = [option.name for option in variant.options]
                 for other in values:
                     if other not in option_names and any(option.name == other for option in self.options):
@@ -609,14 +624,17 @@ class AreaMetric(Metric):
 
         None where the metric does not compare with the best order, and where its area is not that under the
         risk-coverage curve: `AreaMetric.derivative` then computes the best area from the risk. `known_area` is the best
-        AURC of samples whose weights are fractions, which the two masses do not determine; None for whole weights.
+        AURC of samples whose weights are fractions, which the two masses do not determine; None for whole weights. The
+        result holds the area and its influence, a straight line in the loss.
         """
         area = self.area
         if not self.needs.order_by_loss or not isinstance(area, AreaUnderCurve):
             return None
         # "empirical": the best order of these samples; "asymptotic": its limit for many samples of this risk
         oracle = self.option_values.get("oracle", "empirical")
-        return zero_one_oracle(total_mass, error_mass, area.estimator, oracle, known_area)
+        return zero_one_oracle(
+            total_mass, error_mass, estimator=area.estimator, oracle=oracle, known_area=known_area
+        )
 
     def range_for(self, is_zero_one: bool, has_negative_loss: bool) -> tuple[float, float]:
         """The values that it can take, for a kind of loss."""

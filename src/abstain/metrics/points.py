@@ -89,13 +89,13 @@ class RiskCoverageCurve(_tables.Notebook):
         risk_scale : "linear" or "log"
             Of the vertical axis; "log" where risks span decades.
         """
-        axes: Any = _plots.make_axes(ax, size=size)
-        coverage = to_host(self.coverage)  # as numpy arrays
+        axes: Any = _plots.make_axes(ax, size=size)  # `ax` itself, or those of a new figure
+        coverage = to_host(self.coverage)  # as numpy arrays, lowest coverage first
         risk = to_host(self.risk)
         drawn = _plots.select_drawn_points(coverage)  # indices of points, fewer than the curve may have
         # name, x and y; characters in the name that cannot be printed become escape sequences
         curve = (_tables.escape_controls(name), coverage[drawn], risk[drawn])
-        _plots.draw_curves(axes, [curve], "selective risk", risk_scale=risk_scale)
+        _plots.draw_curves(axes, [curve], label="selective risk", risk_scale=risk_scale)
         return axes
 
     def __repr__(self) -> str:
@@ -106,7 +106,7 @@ class RiskCoverageCurve(_tables.Notebook):
         )
 
 
-@refuse_other_row_order
+@refuse_other_row_order  # InputError for pandas columns whose rows are in different orders
 def risk_coverage_curve(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -141,12 +141,13 @@ def risk_coverage_curve(
     >>> curve.coverage.round(3).tolist(), curve.risk.round(3).tolist(), curve.threshold.tolist()
     ([0.333, 1.0], [0.0, 0.333], [0.9, 0.8])
     """
+    # the checked samples that were answered; ShapeError for a batch
     sample = prepare("risk_coverage_curve", loss, confidence, sample_weight, abstained, vector=True)
     # arrays with one entry per distinct confidence, most confident first; on the host numpy arrays
     points = _curve_on_host(sample) if sample.backend.is_host else _curve_on_device(sample)
     accepted_mass = points.accepted_mass
     accepted_loss = points.accepted_loss
-    total_mass = float(sample.total_mass)
+    total_mass = float(sample.total_mass)  # of all samples, abstained ones included
     return RiskCoverageCurve(
         coverage=sample.to_input_library(accepted_mass / total_mass),
         risk=sample.to_input_library(accepted_loss / accepted_mass),
@@ -192,7 +193,7 @@ def _curve_on_device(sample: Sample) -> _CurvePoints:
     # most confident first
     loss, confidence, weight = sort_samples(xp, sample.loss, sample.confidence, sample.weight)
     is_last_of_ties = mark_run_ends(confidence, xp)
-    # one per sample; only the last of a tie has mass
+    # one row per sample; only the last of a tie has mass, that of the whole tie (none if all its weights are 0)
     rows = rows_from_sorted(xp, loss, is_last_of_ties, weight)
     last_of_ties = xp.nonzero(rows.mass > 0)[0]
     if weight is None:
@@ -207,7 +208,7 @@ def _curve_on_device(sample: Sample) -> _CurvePoints:
     )
 
 
-@by_group(lower_is_better=True)
+@by_group(lower_is_better=True)  # adds the keyword `groups`, and calls this for each group
 def risk(
     loss: ArrayLike,
     confidence: ArrayLike | None = None,
@@ -242,16 +243,16 @@ def risk(
     >>> risk([0, 1, 0, 0, 1])
     0.4
     """
-    # the check takes a pair; the losses stand for confidences that were not passed
+    # The answered samples, checked. The check takes a pair; the losses stand for confidences that were not passed.
     sample = prepare("risk", loss, loss if confidence is None else confidence, sample_weight, abstained)
     xp = sample.backend.xp
-    weighted_loss = xp.astype(sample.loss, float_dtype(xp))
+    weighted_loss = xp.astype(sample.loss, float_dtype(xp))  # the widest float of the library
     if sample.weight is not None:
         weighted_loss = weighted_loss * xp.astype(sample.weight, float_dtype(xp))
     return sample.to_input_library(xp.sum(weighted_loss, axis=-1) / sample.answered_mass)
 
 
-@by_group(lower_is_better=True)
+@by_group(lower_is_better=True)  # adds the keyword `groups`, and calls this for each group
 def risk_at_coverage(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -291,8 +292,12 @@ def risk_at_coverage(
     """
     requested = check_fraction("risk_at_coverage", "coverage", coverage)
     sample = prepare("risk_at_coverage", loss, confidence, sample_weight, abstained)
+    # `total_mass` is that of all samples, abstained ones included; `is_reached`: does any threshold accept so much?
     value, is_reached = curve_points.risk_at_coverage(sample.rows(), sample.total_mass, requested)
-    if not bool(sample.backend.xp.all(is_reached)):
+    xp = sample.backend.xp
+    if not is_concrete(is_reached):  # tracers of jax have no values: NaN instead of an error
+        value = xp.where(is_reached, value, xp.nan)
+    elif not bool(xp.all(is_reached)):
         raise InfeasibleError(
             f"risk_at_coverage: coverage {requested:g} cannot be reached, since abstained samples are never accepted. "
             f"Ask for at most the share that was answered."
@@ -300,7 +305,7 @@ def risk_at_coverage(
     return sample.to_input_library(value)
 
 
-@by_group(lower_is_better=False)
+@by_group(lower_is_better=False)  # adds the keyword `groups`, and calls this for each group
 def coverage_at_risk(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -340,6 +345,7 @@ def coverage_at_risk(
     0.8
     """
     largest_risk = check_nonnegative("coverage_at_risk", "risk", risk)
+    # the answered samples, checked; `total_mass` is that of all samples, abstained ones included
     sample = prepare("coverage_at_risk", loss, confidence, sample_weight, abstained)
     # losses are read only if they must be; tracers of jax have no values
     if largest_risk > 1 and is_concrete(sample.loss) and sample.is_zero_one():
@@ -349,7 +355,7 @@ def coverage_at_risk(
     )
 
 
-@by_group(lower_is_better=True)
+@by_group(lower_is_better=True)  # adds the keyword `groups`, and calls this for each group
 def rejection_cost(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -405,7 +411,7 @@ def rejection_cost(
         rejected_mass = sample.total_mass - xp.sum(accepted_mass, axis=-1)
         total_cost = xp.sum(accepted_mass * sample.loss, axis=-1) + cost_of_rejection * rejected_mass
         return sample.to_input_library(total_cost / sample.total_mass)
-    # the cost per sample with the threshold at each distinct confidence
+    # the cost per sample with the threshold at each distinct confidence; infinite where a row has no mass
     costs = curve_points.rejection_costs(sample.rows(), sample.total_mass, cost_of_rejection)
     smallest = xp.min(costs, axis=-1)
     return sample.to_input_library(xp.minimum(smallest, xp.full_like(smallest, cost_of_rejection)))
@@ -439,7 +445,7 @@ class RejectionPoint(_tables.Notebook):
     risk: float | None
 
 
-@refuse_other_row_order
+@refuse_other_row_order  # InputError for pandas columns whose rows are in different orders
 def best_rejection(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -474,13 +480,14 @@ def best_rejection(
     0.8
     """
     cost_of_rejection = check_nonnegative("best_rejection", "cost", cost)
+    # points at each distinct confidence, most confident first; coverage and generalised risk are per sample of all
     curve = risk_coverage_curve(loss, confidence, sample_weight=sample_weight, abstained=abstained)
     cost_at_point = curve.generalised_risk + cost_of_rejection * (1 - curve.coverage)
     # the first choice is to reject everything; then come the points of the curve, most confident first
     costs = np.asarray([cost_of_rejection, *cost_at_point.tolist()])
     # index of the smallest; of equal ones the last: the largest coverage
     cheapest = curve_points.cheapest(costs)
-    if cheapest == 0:
+    if cheapest == 0:  # reject everything
         return RejectionPoint(threshold=None, cost=cost_of_rejection, coverage=0.0, risk=None)
     point = cheapest - 1
     return RejectionPoint(
@@ -503,8 +510,8 @@ def _zero_one_rows(
     InfeasibleError unless both right and wrong samples occur in every line of a batch; values of jax tracers are not
     checked. `abstained` marks the samples without an answer (None: none).
     """
-    sample = prepare(name, loss, confidence, weight, abstained)
-    rows = sample.rows()
+    sample = prepare(name, loss, confidence, weight, abstained)  # checked, without abstained samples
+    rows = sample.rows()  # one per distinct confidence; arrays of shape (leading axes, rows)
     if is_concrete(sample.loss):  # not a jax tracer, which has no values
         if not sample.is_zero_one():
             raise InputError(
@@ -519,7 +526,7 @@ def _zero_one_rows(
     return sample, rows
 
 
-@by_group(lower_is_better=False)
+@by_group(lower_is_better=False)  # adds the keyword `groups`, and calls this for each group
 def auroc(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -555,11 +562,13 @@ def auroc(
     >>> auroc([0, 1, 0, 1], [0.9, 0.8, 0.8, 0.1])
     0.875
     """
+    # raises unless losses are 0 or 1 and both occur
     sample, rows = _zero_one_rows("auroc", loss, confidence, sample_weight, abstained)
+    # `rows`: one per distinct confidence, most confident first
     return sample.to_input_library(curve_points.auroc(rows))
 
 
-@by_group(lower_is_better=False)
+@by_group(lower_is_better=False)  # adds the keyword `groups`, and calls this for each group
 def aupr_error(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -596,11 +605,13 @@ def aupr_error(
     >>> aupr_error([0, 1, 0, 1], [0.9, 0.8, 0.7, 0.1])
     0.8333333333333333
     """
+    # raises unless losses are 0 or 1 and both occur
     sample, rows = _zero_one_rows("aupr_error", loss, confidence, sample_weight, abstained)
+    # `rows`: one per distinct confidence, most confident first
     return sample.to_input_library(curve_points.average_precision(rows, of_errors=True))
 
 
-@by_group(lower_is_better=False)
+@by_group(lower_is_better=False)  # adds the keyword `groups`, and calls this for each group
 def aupr_success(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -637,11 +648,13 @@ def aupr_success(
     >>> aupr_success([0, 1, 0, 1], [0.9, 0.8, 0.7, 0.1])
     0.8333333333333333
     """
+    # raises unless losses are 0 or 1 and both occur
     sample, rows = _zero_one_rows("aupr_success", loss, confidence, sample_weight, abstained)
+    # `rows`: one per distinct confidence, most confident first
     return sample.to_input_library(curve_points.average_precision(rows, of_errors=False))
 
 
-@by_group(lower_is_better=True)
+@by_group(lower_is_better=True)  # adds the keyword `groups`, and calls this for each group
 def fpr_at_tpr(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -681,11 +694,13 @@ def fpr_at_tpr(
     0.5
     """
     share = check_fraction("fpr_at_tpr", "tpr", tpr)
+    # raises unless losses are 0 or 1 and both occur
     sample, rows = _zero_one_rows("fpr_at_tpr", loss, confidence, sample_weight, abstained)
+    # `rows`: one per distinct confidence, most confident first
     return sample.to_input_library(curve_points.fpr_at_tpr(rows, share))
 
 
-@by_group(lower_is_better=False)
+@by_group(lower_is_better=False)  # adds the keyword `groups`, and calls this for each group
 def prediction_rejection_ratio(
     loss: ArrayLike,
     confidence: ArrayLike,
@@ -727,6 +742,6 @@ def prediction_rejection_ratio(
     """
     share = check_fraction("prediction_rejection_ratio", "max_rejection", max_rejection)
     sample = prepare("prediction_rejection_ratio", loss, confidence, sample_weight, abstained)
-    # by confidence, and in the best possible order: by loss, the smallest first
+    # the samples in rows by confidence, and in the best possible order: by loss, the smallest first
     value = curve_points.rejection_ratio(sample.rows(), sample.rows_by_loss(), max_rejection=share)
     return sample.to_input_library(value)

@@ -137,7 +137,10 @@ class EstimateSpread(NamedTuple):
     hidden_variance: float | None = None
 
     def scaled(self, factor: float) -> EstimateSpread:
-        """The same for losses multiplied by `factor`, of a metric that is then multiplied by it too.
+        """The same spread for losses multiplied by `factor`, of a metric that is then multiplied by it too.
+
+        `factor` is positive; the object itself is not changed. Contributions are what the losses of a sample or cluster
+        add to the metric. The less biased estimate is None where there is none.
 
         Variances are multiplied by its square, also the hidden variance, which few draws do not show (None where it is
         not known yet), and the variance of the variance by its fourth power.
@@ -207,7 +210,10 @@ def smallest_rejection_ratio(risk: float, max_rejection: float) -> float:
     """The prediction rejection ratio of 0/1 losses with all errors on top; -1 where everything may be rejected.
 
     It falls as the risk grows, from 1 - 2 / (2 - max_rejection) where errors are rare to 1 - 2 / max_rejection, the
-    limit where nearly all are wrong.
+    limit where nearly all are wrong. `max_rejection` is the largest share that may be rejected, in (0, 1].
+
+    The ratio is (random - actual) / (random - best), of the areas under the loss accepted per sample of all, for errors
+    in random order, all on top (the actual and largest area here) and all at the bottom (the best and smallest).
     """
     first_coverage = 1 - max_rejection  # areas under the accepted loss are taken from this coverage to 1
     random_area = risk * (1 - first_coverage**2) / 2  # in random order the accepted loss is risk * coverage
