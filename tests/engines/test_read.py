@@ -65,7 +65,7 @@ def test_bad_questions_are_told(sample, tmp_path):
     for ignored in ("logits", "scores", "losses"):
         with pytest.raises(InputError, match=f"`{ignored}` needs `labels`, got none"):
             files.evaluate(path, **{ignored: "max_softmax"})
-    for ignored in ("loss", "correct"):
+    for ignored in ("loss", "correct", "confidence"):
         with pytest.raises(InputError, match=f"or from `{ignored}`, got both"):
             files.evaluate(path, labels="y", logits=["a", "b"], **{ignored: "loss"})
     empty = write_parts(tmp_path / "e", {"confidence": g[:0], "loss": l[:0]})

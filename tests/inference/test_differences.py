@@ -348,3 +348,18 @@ def test_the_estimates_never_contradict_the_test():
         a, b = rng.random((2, 60)) < 0.5
         for level in (0.5, 0.8, 0.95):
             assert agrees(paired_difference(a, g, b, rng.random(60), level=level), level)
+
+
+@pytest.mark.parametrize("metric", ["aurc", "risk"])
+@pytest.mark.parametrize("difference", [paired_difference, unpaired_difference])
+def test_losses_below_zero_are_not_counted_as_errors(metric, difference):
+    """Losses of both signs cancel in the number of effective errors; a constant added to all changes no difference."""
+    rng = np.random.default_rng(0)
+    la, ga, lb, gb = rng.normal(size=(4, 2000))
+    la -= 0.1 * ga
+    la, lb = la - la.mean() - 0.06, lb - lb.mean() + 0.06
+    found = difference(la, ga, lb, gb, metric=metric)
+    shifted = difference(la - 9, ga, lb - 9, gb, metric=metric)
+    assert found.note == shifted.note == ""
+    assert found.p_value == pytest.approx(shifted.p_value, rel=1e-6)
+    assert found.p_value < 0.01

@@ -65,6 +65,7 @@ def survey_groups(groups: Groups, function: str) -> Survey:
     sample_count = sum(columns.sample_count for columns in groups.values())
     survey = Survey()
     stride = max(1, sample_count // _SURVEYED_PER_PARTITION)  # every so many samples enter the histogram
+    # adds each group's number of samples and histogram, and its smallest and largest weight
     survey.add(groups, stride=stride, rng=np.random.default_rng(sample_count))
     for group, histogram in survey.histograms.items():
         # The mass of a bin is its number of samples: a survey counts each sample once, whatever its weight. Scaled up,
@@ -73,7 +74,7 @@ def survey_groups(groups: Groups, function: str) -> Survey:
         scale = groups[group].sample_count / surveyed_count
         # the rows of `sums` are mass and loss by bin
         survey.histograms[group] = replace(histogram, sums=histogram.sums * scale)
-    return _limit_histograms(survey)
+    return _limit_histograms(survey)  # the same survey, with coarser histograms where there are many groups
 
 
 def merge_surveys(surveys: Sequence[Survey], function: str) -> Survey:
@@ -101,6 +102,7 @@ def _limit_histograms(survey: Survey) -> Survey:
     """
     if len(survey.sample_counts) > 1:
         for group, histogram in list(survey.histograms.items()):
+            # the group's share of `_MAX_BINS` (4,096); with fewer than four its ranges would not be cut
             max_bins = _MAX_BINS * survey.sample_counts[group] // survey.sample_count
             if max_bins < _MIN_BINS:
                 del survey.histograms[group]
@@ -200,6 +202,7 @@ def number_ranges(survey: Survey, task_count: int) -> RangeNumbers:
         first_range[group] = len(sizes)
         range_count = len(cuts) + 1
         if len(histogram):
+            # a bin counts for the range in which its smallest confidence lies
             range_of_bin = np.searchsorted(cuts, histogram.low, "right")
             mass = np.bincount(range_of_bin, histogram.mass, range_count)
             # scaled up: samples of partitions that drew none of this group are not in the histogram
@@ -246,13 +249,15 @@ def split_into_bundles(
     bundles: list[Bundle] = [[] for _ in range(numbering.bundle_count)]
     all_sums = empty_sums(numbering.range_count)
     for group, columns in groups.items():
-        group_ranges = numbering.ranges_of(group)
+        group_ranges = numbering.ranges_of(group)  # a slice of the numbers of all ranges
+        # `sums` has a column per range of the group; `low` and `high` are the smallest and largest confidence in each
         parts, sums = split_into_ranges(
             columns, numbering.range_starts[group], keep_tied_samples=keep_tied_samples
         )
         all_sums.sums[:, group_ranges] = sums.sums
         all_sums.low[group_ranges] = sums.low
         all_sums.high[group_ranges] = sums.high
+        # one part per range of the group, least confident first, as the numbers ascend
         for number, part in enumerate(parts, group_ranges.start):
             if part.sample_count:
                 bundles[numbering.bundle_of_range[number]].append((number, part))
@@ -297,7 +302,7 @@ def plan_ranges(
             f"got {request.curve_points:,}. The points of all curves come to the driver."
         )
     finish.check_weights(function, fields, survey, request)
-    # both rounded up
+    # both rounded up: a range of at most 4 million samples, a task of at least 10,000
     tasks_for_size = -(-rows // SAMPLES_PER_RANGE)
     tasks_for_workers = min(min_tasks, -(-rows // _MIN_SAMPLES_PER_TASK))
     return number_ranges(survey, min(max(tasks_for_size, tasks_for_workers), _MAX_TASKS))
@@ -327,6 +332,7 @@ def finish_bundle(
     Ranges without a position (those already finished from their sums) are skipped. `request` says what to compute.
     """
     results = {}
+    # the samples of one range at a time, from all partitions
     for number, columns in join_pieces_by_range(pieces):
         if number in positions:
             results[number] = finish.finish_range(columns, positions[number], request)
@@ -370,7 +376,7 @@ def joint_sums_of_bundle(
     the scale of the test (log, logit or plain): scale_derivatives[0] a - scale_derivatives[1] b, with the derivatives
     of that scale at the two areas. `pieces` holds the bundle from every task that moved samples to it, each sample with
     its first influence. `influences` is what each range needs from outside to compute the second one, by number of the
-    range. `request` says what to compute.
+    range; every range with samples is there. `request` says what to compute.
     """
     sums = np.zeros(3)
     for number, columns in join_pieces_by_range(pieces):
@@ -421,7 +427,8 @@ class PlanResult:
         The influence of a sample is what it does to the area. Only for a plan without groups. Results and positions are
         both ordered from the most confident range down.
         """
-        positions = self.numbering.positions(self.sums)
+        positions = self.numbering.positions(self.sums)  # by number, of the ranges that hold samples
+        # one item per range with samples, in the same order; all samples are the group None
         influences = paired.range_influences(self.results_of(None), list(positions.values()), self.request)
         return self.numbering.by_bundle(dict(zip(positions, influences)))
 
@@ -515,9 +522,11 @@ class ClusterRun(ABC):
         of the first model, with its influence on the first area, to its bundle of the second. What the influences need
         from outside their range is passed by bundle, and in it by number of the range.
         """
+        # the samples by bundle of the second model, stored wherever the engine likes
         moved = self.pass_to_second_model(
             first.bundled_samples, first.influences_by_bundle(), first.request, second.numbering
         )
+        # of a bundle, an array of its three sums
         task = partial(joint_sums_of_bundle, request=second.request, scale_derivatives=scale_derivatives)
         return np.sum(list(self.map_bundles(moved, task, second.influences_by_bundle(), "joint")), axis=0)
 
@@ -537,9 +546,10 @@ def make_engine(
     ) -> dict[Any, Answer]:
         """The answer for each group (None: all samples); where needed by a second execution for the oracle.
 
-        `function` is the public function that messages name. `fields` names the columns to read. `request` says what to
-        compute. The oracle is the best possible order of the samples: by loss, smallest first. In its execution minus
-        the loss takes the place of the confidence.
+        `function` is the public function that messages name. `data` is whatever `connect` reads. `fields` names the
+        columns to read. `request` says what to compute. `options` are those of `connect`. The oracle is the best
+        possible order of the samples: by loss, smallest first. In its execution minus the loss takes the place of the
+        confidence.
         """
         with connect(function, data, fields, **options) as run:
             load = Loader(function, fields)
@@ -563,7 +573,8 @@ def make_engine(
     def compare_pair(pair: PairRequest, data: Any, **options: Any) -> Comparison:
         """Execute the plan for each model, then add up the sums over both influences of each sample.
 
-        `pair` names the columns and the metric of both models. There are no groups.
+        `pair` names the columns and the metric of both models; `data`, which `connect` reads, holds all of them. There
+        are no groups.
         """
         with connect(pair.function, data, pair.first, **options) as run:
             # The samples stored for the first model also hold loss and confidence of the second. `joint_sums` moves
@@ -571,6 +582,7 @@ def make_engine(
             first_load = Loader(pair.function, pair.first, second_fields=pair.second)
             first = run.execute(first_load, pair.request, stage="first: ")
             second = run.execute(Loader(pair.function, pair.second), pair.request, stage="second: ")
+            # all samples are the group None
             comparison = PairComparison(pair, first.answer(None), second.answer(None))
             # derivatives, at the two areas, of the scale on which their difference is tested
             scale_derivatives = comparison.scale_derivatives

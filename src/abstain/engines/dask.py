@@ -52,6 +52,7 @@ def connect(client: Any) -> Iterator[Any]:
         # for the dashboard; the usual one may belong to another cluster.
         options = {"processes": True, "silence_logs": logging.CRITICAL, "dashboard_address": ":0"}
     with ExitStack() as stack:
+        # so that a later Ctrl-C reaches this process alone, which then stops the workers
         with _shielded_from_ctrl_c():
             new_client = stack.enter_context(distributed.Client(client, **options))
         yield new_client
@@ -74,7 +75,8 @@ def _shielded_from_ctrl_c() -> Iterator[None]:
     """
     set_mask = getattr(signal, "pthread_sigmask", None)  # not on Windows
     if set_mask:
-        resource_tracker.ensure_running()  # started later it would lift the mask
+        # a helper process of Python's multiprocessing: started inside the block, it would lift the mask
+        resource_tracker.ensure_running()
         previous_mask = set_mask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -86,8 +88,8 @@ def _shielded_from_ctrl_c() -> Iterator[None]:
 def partitions(function: str, data: Any, client: Any, fields: Fields) -> list[Any]:
     """The partitions of the data, each a task's input: parts of files, or futures of frames.
 
-    `data` is a Dask DataFrame (only the columns of `fields` are computed), a list of futures of frames, or whatever
-    names files. `function` is the public function that messages name.
+    `data` is a Dask DataFrame (only the columns of `fields` are computed, as futures of `client`), a list of futures of
+    frames, or whatever names files. `function` is the public function that messages name.
     """
     import distributed
 
@@ -95,8 +97,9 @@ def partitions(function: str, data: Any, client: Any, fields: Fields) -> list[An
         return list(client.compute(data[fields.names].to_delayed()))
     if isinstance(data, (list, tuple)) and data and isinstance(data[0], distributed.Future):
         return list(data)
-    # workers may run in another folder
+    # workers may run in another folder; `find_files` raises DataError if there are no files
     files = [os.path.abspath(file) for file in find_files(function, data)]
+    # whole row groups of Parquet files, or whole files of another format
     return list(file_parts(files, cluster.SAMPLES_PER_PARTITION))
 
 
@@ -115,6 +118,7 @@ class DaskRun(cluster.ClusterRun):
 
     def reduce_partitions(self, task: Task, load: Loader, merge: Task, stage: str) -> Any:
         """`task(groups)` of the samples of each partition; `merge(results)` of all, a few at a time, on the workers."""
+        # at least one: a Dask frame has a partition, and lists of futures or files are not empty
         futures = [self.submit(_load_and_call, task, load, part) for part in self.parts]
         self._show_progress(stage, futures)
         return self._merge_futures(merge, futures)
@@ -143,6 +147,7 @@ class DaskRun(cluster.ClusterRun):
         """
         shared_numbering = self.submit(_identity, numbering)  # a future: sent once, and made again if lost
         return [
+            # (samples by bundle of the second model, sums of its ranges)
             self.submit(
                 cluster.pass_bundle_to_second_model,
                 self._pieces_of_bundle(bundled_samples, bundle),
@@ -185,7 +190,7 @@ class DaskRun(cluster.ClusterRun):
             self.bars.advance(stage, 1, len(futures))
 
     def _merge_futures(self, merge: Task, futures: Sequence[Any]) -> Any:
-        """Merge results on the workers with `merge(list of results)`, a few at a time, and fetch the last one.
+        """Merge the results of `futures` on the workers by `merge(list of results)`, a few at a time; fetch the last.
 
         There must be at least one future; a single one is merged too, once. `merge` takes its own results too: each
         round merges those of the round before, until there is only one.
@@ -246,10 +251,12 @@ def on(client: Any) -> Callable[..., Evaluation]:
     ----------
     client
         A `distributed.Client`, or the address of a scheduler; None for the current client or a new local cluster.
+        Nothing is connected before the evaluation starts.
 
     Returns
     -------
     callable
+        `abstain.evaluate` calls it with the data and its own arguments.
 
     Examples
     --------

@@ -108,6 +108,7 @@ class Engine:
         # An area without error bar is found by sorting and adding up alone. A `PointMetric`, such as the risk at a
         # coverage, is read from its interval, so its error bar is computed too.
         request = make_request([metric], estimate_only=not isinstance(metric, PointMetric))
+        # names of the columns to read; raises for unknown arguments, and for more than one pair of score and loss
         fields = parse_one_pair(full_name, columns)
         # by group; without a column of groups all samples are the group None
         answers = self.answer(full_name, data, fields, request, **engine_options)
@@ -119,7 +120,9 @@ class Engine:
             return answers[None].value(metric)
         values = {group: answers[group].value(metric) for group in sort_groups(answers)}
         sample_counts = {group: answers[group].totals.sample_count for group in values}
-        return Grouped(function, values, sample_counts, metric.lower_is_better)
+        return Grouped(
+            metric=function, values=values, counts=sample_counts, lower_is_better=metric.lower_is_better
+        )
 
     def evaluate(
         self, data: Any, /, *, metrics: Any = None, level: float = 0.95, **options: Unpack[EngineOptions]
@@ -237,6 +240,7 @@ class Engine:
         >>> files.aurc(predictions)  # losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7
         0.1111111111111111
         """
+        # checks the options, reads the data, and returns one number or one for each group
         return self._estimate(
             function="aurc", data=data, arguments=options, metric=AURC, estimator=estimator, ties=ties
         )
@@ -299,6 +303,7 @@ class Engine:
         >>> files.e_aurc(predictions)  # losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7
         0.0
         """
+        # checks the options, reads the data, and returns one number or one for each group
         return self._estimate(
             function="e_aurc", data=data, arguments=options, metric=METRICS["e_aurc"], estimator=estimator
         )
@@ -328,6 +333,7 @@ class Engine:
         >>> files.naurc(predictions)  # losses 0, 0, 1 at the confidences 0.9, 0.8, 0.7
         0.0
         """
+        # checks the options, reads the data, and returns one number or one for each group
         return self._estimate(
             function="naurc", data=data, arguments=options, metric=METRICS["naurc"], estimator=estimator
         )
@@ -352,6 +358,7 @@ class Engine:
         >>> files.risk(predictions)  # losses 0, 0, 1
         0.3333333333333333
         """
+        # checks the options, reads the data, and returns one number or one for each group
         return self._estimate(function="risk", data=data, arguments=options, metric=METRICS["risk"])
 
     def risk_at_coverage(
@@ -378,7 +385,7 @@ class Engine:
         >>> files.risk_at_coverage(predictions, coverage=0.5)  # two of three are accepted
         0.0
         """
-        # a metric's name may end in its option, which is checked there
+        # a metric's name may end in its option; `by_name` raises InputError for a coverage out of range
         metric = by_name(f"risk_at_coverage@{coverage}")
         return self._estimate(function="risk_at_coverage", data=data, arguments=options, metric=metric)
 
@@ -406,7 +413,8 @@ class Engine:
         >>> files.coverage_at_risk(predictions, risk=0.2)  # two of three are accepted
         0.6666666666666666
         """
-        # a metric's name may end in its option, which is checked there
+        # a metric's name may end in its option; `by_name` raises InputError for a risk out of range, and `_estimate`
+        # for one above 1 where all losses are 0/1
         metric = by_name(f"coverage_at_risk@{risk}")
         return self._estimate(function="coverage_at_risk", data=data, arguments=options, metric=metric)
 
@@ -438,6 +446,7 @@ class Engine:
         fields = parse_one_pair(function, columns)
         # no metric: the default evidence request has neither areas nor points
         request = EngineRequest(curve_points=check_count(function, "points", points), with_thresholds=True)
+        # by group; without a column of groups all samples are the group None
         answers = self.answer(function, data, fields, request, **engine_options)
         if fields.group:
             return {group: answers[group].curve() for group in sort_groups(answers)}
@@ -540,6 +549,7 @@ class Engine:
         """
 
         def evaluate_data(*, logits: Any = None, **arguments: Any) -> Evaluation:
+            """`self.evaluate`, which raises TypeError for arguments that nothing takes; None means not passed."""
             if logits is None:
                 raise InputError("evaluate: give the data first, e.g. `evaluate('folder', engine='files')`.")
             for argument in ("probs", "abstained", "unanswerable", "has_confidence", "clusters"):
@@ -560,7 +570,8 @@ def _explain_missing_interval(entry: Entry, metric: Metric, answers: Mapping[Key
     names of score and loss, and the group (None without groups).
     """
     totals = answers[entry.score, entry.loss, entry.group].totals
-    # losses of 0 and one number c are 0/1 losses in units of c
+    # `order_by_loss`: the metric is compared with the best order. Losses of 0 and one number c are 0/1 losses in units
+    # of c, for which that order has a closed form.
     needs_samples = metric.needs.order_by_loss and not totals.in_error_units().zero_one
     if needs_samples and entry.low is None and entry.estimate is not None:
         return replace(entry, reason=REASON_FOR_NO_INTERVAL)

@@ -143,7 +143,7 @@ class Run:
         sample_count = _ASSUMED_ROWS if self.sample_count is None else self.sample_count
         stride = max(1, sample_count // ranges.SURVEY_SAMPLES)  # every so many samples enter the histogram
         for file in self.files:
-            for groups in self.batches("survey", file):
+            for groups in self.batches("survey", file):  # samples by group, with the progress bar
                 surveys[0].add(groups, stride=stride, rng=rng)
                 if two_models:  # a comparison has no groups: all samples are under None
                     surveys[1].add({None: groups[None].second_model()}, stride=stride, rng=rng)
@@ -173,12 +173,14 @@ class Run:
         """
         # by group where counting pays: first and last value of the window
         windows = self._choose_windows(survey) if may_count else {}
+        # one counter for each float32 from the first to the last value of a window
         counter_bytes = sum(bytes_between(*window) for window in windows.values())
         samples_per_range = self.samples_per_range(survey, reserved_bytes=counter_bytes)
 
         def cut_for_sorting(histogram: Histogram, sample_count: int) -> np.ndarray:
             """Where ranges start whose samples are sorted: as many as memory needs, or more where that is faster."""
             min_ranges = min(ranges.MAX_COMPARED_CUTS, sample_count // _SORTED_AT_ONCE)
+            # ranges of about three quarters of `samples_per_range`, so that few turn out too large
             return choose_cuts_that_fit(histogram, sample_count, samples_per_range, min_ranges)
 
         cuts_of_group: dict[Any, RangeCuts] = {}
@@ -189,6 +191,7 @@ class Run:
                 starts = cut_for_sorting(histogram, sample_count)
                 cuts_of_group[group] = RangeCuts(starts, counted_range=None)
                 continue
+            # the histogram without the bins of the window
             not_counted = ranges.outside_window(histogram, window)
             # the histogram counts some of the samples, each with mass 1
             sorted_samples = int(sample_count * not_counted.mass.sum() / histogram.mass.sum())
@@ -213,11 +216,11 @@ class Run:
         # the histogram of a group is that of the confidences of some of its samples
         for group, histogram in survey.histograms.items():
             group_samples = survey.sample_counts[group]
-            if group_samples < _MIN_COUNTED:
+            if group_samples < _MIN_COUNTED:  # 4 million
                 continue
             group_bytes = counter_bytes * group_samples // survey.sample_count
             window = ranges.choose_window(histogram, group_samples, group_bytes)
-            if window is not None:
+            if window is not None:  # None: counting does not pay
                 windows[group] = window
         return windows
 
@@ -257,6 +260,7 @@ class Run:
         for file in self.files[done_files:]:
             for groups in self.batches("partition", file):
                 for group, columns in groups.items():
+                    # writes the samples to the files of their ranges and adds them to the sums
                     files_of_group[group].add(columns)
             done_files += 1
             if key is not None:
@@ -288,7 +292,8 @@ class Run:
                 # depends on the memory that is free now, which grows as counters are freed
                 samples_per_range = self.samples_per_range(survey)
                 advance = partial(self.advance, "finish")
-                # `finish` also returns the stored ranges, which only a comparison of two models reads again
+                # the results of all ranges, most confident first; `finish` also returns the stored ranges, which only a
+                # comparison of two models reads again
                 _, range_results = range_files.finish(samples_per_range, self.request, advance)
                 # read after `finish`, which adds counted samples to the sums
                 totals = range_files.sums.totals()
@@ -307,10 +312,12 @@ class Run:
         The second passes read every sample. So no range is counted, which would store numbers of samples instead of the
         samples, and samples of ranges with one confidence are stored too, though sums are enough for their areas.
         """
+        # of each model: the number of samples, and a histogram of the confidences
         first_survey, second_survey = self.survey_two_models()
         samples_per_range = self.samples_per_range(first_survey)
 
         def choose_starts(survey: Survey) -> np.ndarray:
+            """Where the ranges of a model start, ascending, so that each fits into memory."""
             histogram = survey.histograms.get(None, empty_histogram())
             return choose_cuts_that_fit(histogram, survey.sample_count, samples_per_range)
 
@@ -350,10 +357,10 @@ class Run:
     ) -> Iterator[tuple[Columns, RangeInfluence]]:
         """The samples of all ranges, with what their influences (on the area) need from outside their range.
 
-        `stored_ranges` and `results` belong together, most confident first. Samples come range by range: those of a
-        range with one confidence in pieces (with the mass and loss of the whole range in `tie_sums`), others in one
-        piece. A range is the samples whose confidences lie between two thresholds; its file is removed once it is read.
-        `stage` is the title of the progress bar.
+        `files` holds the samples by range. `stored_ranges` and `results` belong together, most confident first, with
+        one result each. Samples come range by range: those of a range with one confidence in pieces (with the mass and
+        loss of the whole range in `tie_sums`), others in one piece. A range is the samples whose confidences lie
+        between two thresholds; its file is removed once it is read. `stage` is the title of the progress bar.
         """
         positions = [stored.position for stored in stored_ranges]
         influences = paired.range_influences(results, positions, self.request)
@@ -365,7 +372,7 @@ class Run:
             for columns in files.read(stored):
                 yield columns, outside
                 self.advance(stage, columns.sample_count)
-            files.spill.drop(stored.number)
+            files.spill.drop(stored.number)  # a run that may be resumed keeps it; comparisons are not resumed
 
 
 class _Progress(NamedTuple):
@@ -399,7 +406,9 @@ def _save_progress(spill: Spill, key: str, done_files: int, files_of_group: dict
     arrays = []
     for range_files in files_of_group.values():
         sums = range_files.sums
+        # `cuts` are the starts of its ranges; `_load_progress` reads the four in this order
         arrays.append([range_files.cuts.tolist(), sums.sums.tolist(), sums.low.tolist(), sums.high.tolist()])
+    # `flush` returns the size of each range file in bytes, by number of the range
     state = {"key": key, "done_files": done_files, "sizes": spill.flush(), "arrays": arrays}
     path = spill.folder / _PROGRESS_FILE
     new_path = path.with_suffix(".new")
@@ -416,9 +425,10 @@ def _load_progress(spill: Spill, key: str) -> _Progress | None:
     path = spill.folder / _PROGRESS_FILE
     state: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"key": ""}
     if state["key"] != key:
-        spill.rewind({})
+        spill.rewind({})  # empties all range files
         return None
     spill.rewind({int(number): size for number, size in state["sizes"].items()})
+    # for each group four arrays: the starts of its ranges, and the sums, smallest and largest confidence of each
     arrays = [[np.asarray(array, dtype=np.float64) for array in group] for group in state["arrays"]]
     return _Progress(state["done_files"], arrays)
 
@@ -577,6 +587,7 @@ def _column_types(contents: Sequence[Contents], fields: Fields) -> ColumnTypes:
     """
     if fields.logits or fields.weight or fields.learned is not None:
         return ColumnTypes(zero_one=False, is_double=True, has_weights=fields.weight is not None)
+    # None for a file that does not tell; as it is in neither of the sets below, no claim is made then
     confidence_types = {file_contents.column_types.get(fields.confidence) for file_contents in contents}
     loss_types = {file_contents.column_types.get(fields.loss) for file_contents in contents}
     return ColumnTypes(
@@ -593,7 +604,7 @@ def _survey_some_parts(load: Loader, files: list[str], rows: int, types: ColumnT
     parts alone cannot: their number, and whether any confidence needs a float64. Ranges that turn out too large are cut
     again later. `load` reads files or frames as checked columns by group, and there is only the group None.
     """
-    all_parts = read.file_parts(files, read.BATCH)
+    all_parts = read.file_parts(files, read.BATCH)  # of about a million samples each
     # evenly spaced among all parts
     parts = all_parts[:: max(1, len(all_parts) // _SURVEYED_PARTS)]
     survey = Survey()
@@ -625,12 +636,15 @@ def _answer_in_memory(run: Run) -> Answer:
     """
     assert run.sample_count is not None
     request = run.request
+    # without groups all samples are the group None
     batches = (groups[None] for file in run.files for groups in run.read(file))
+    # one vector each of loss, confidence and weight (None: no weights)
     columns = ranges.collect_columns(batches, run.sample_count)
     if not columns.sample_count:
         raise InputError(f"{run.function}: needs at least one sample, the files hold none.")
     if columns.weight is not None:
         survey = Survey()
+        # the smallest and the largest weight, and one that is not a whole number
         survey.note_weights(None, columns.weight)
         finish.check_weights(run.function, run.fields, survey, request)
         weight_unit = survey.weight_units(run.fields.repetitions)[None]  # of the group None: all samples
@@ -649,7 +663,7 @@ def _answer_in_memory(run: Run) -> Answer:
             zero_one=True,
         )
     else:
-        totals = totals_from_samples(loss, weight, loss.dtype == bool)
+        totals = totals_from_samples(loss, weight, zero_one=loss.dtype == bool)
     # nothing lies above the only range
     position = RangePosition(mass_above=0.0, loss_above=0.0, totals=totals)
     oracle_results: tuple[RangeResult, ...] = ()

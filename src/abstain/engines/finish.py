@@ -94,6 +94,7 @@ class EngineRequest:
         `is_double`: confidences are stored as float64, otherwise float32; `has_weights`: there is a column of float64
         weights.
         """
+        # the first case that applies counts; of several properties it is the one that needs most
         if self.compares_two_models:
             # the stored columns included: of any type they are a small share of it
             return _BYTES_FOR_TWO_MODELS
@@ -105,7 +106,7 @@ class EngineRequest:
             # an area of unweighted 0/1 losses is computed from packed keys, which threads copy while they sort
             return stored_bytes + (_BYTES_FOR_DOUBLE_KEYS if is_double else _BYTES_FOR_SINGLE_KEYS)
         if self.needs_distinct_confidences:
-            # for a user's own metric: the sums of each distinct confidence are kept until all ranges are read
+            # for a user's own metric: the sums at each distinct confidence are kept until all ranges are read
             return stored_bytes + _BYTES_FOR_DISTINCT_CONFIDENCES
         if self.with_thresholds:
             return stored_bytes + _BYTES_FOR_THRESHOLDS
@@ -118,7 +119,7 @@ class EngineRequest:
         The oracle is the best order of the samples, by loss, and its area normalises E-AURC and similar metrics. It has
         a closed form for 0/1 losses if the weights are counts of samples. Otherwise the samples are read once more,
         with minus the loss as confidence. That pass returns areas only, neither the curve nor the table of distinct
-        confidences.
+        confidences. `weights_are_counts`: weights are numbers of repetitions, or all equal within each group.
         """
         if not self.needs_oracle or (zero_one and weights_are_counts):
             return None
@@ -170,6 +171,7 @@ def make_request(
     return EngineRequest(
         evidence_requests,
         level,
+        # `order_by_loss`: the metric is compared with the oracle, the order of the samples by loss
         needs_oracle=any(metric.needs.order_by_loss for metric in metrics),
         needs_distinct_confidences=not all(_adds_up_over_ranges(metric) for metric in metrics),
     )
@@ -220,7 +222,8 @@ class RangePosition(NamedTuple):
         """Turn sums that start at the top of the range into sums that start at the top of the whole set.
 
         Accepted mass and loss of each row then include everything above the range, and `total_mass` is that of the
-        whole set. `has_empty_rows=False`: every row accepts some mass, so that risks need no guard against 0/0.
+        whole set (`totals`). `has_empty_rows=False`: every row accepts some mass, so that risks need no guard against
+        0/0.
 
         `mass_above` and `loss_above` are the sums over all samples above the range. `rows` has one row per distinct
         confidence, most confident first: its mass and loss, and the mass and loss accepted with the threshold there.
@@ -250,9 +253,8 @@ class RangeResult:
     curve: np.ndarray | None = None  # rows: accepted mass, accepted loss (and confidence, count of samples)
     sample_count: int = 0  # of the range; read only where the curve has thresholds, otherwise it may be 0
     point_intervals: dict[PointKey, Interval] = field(default_factory=dict)  # if the range is the whole set
-    blocks: Blocks | None = (
-        None  # distinct confidences of the range with their sums, where a metric needs them
-    )
+    # distinct confidences of the range with their sums, where a metric needs them
+    blocks: Blocks | None = None
 
 
 def finish_range(columns: Columns, position: RangePosition, request: EngineRequest) -> RangeResult:
@@ -265,6 +267,7 @@ def finish_range(columns: Columns, position: RangePosition, request: EngineReque
     """
     result = _add_up_samples(columns, position, request)
     if request.needs_distinct_confidences:
+        # `samples` are loss, confidence and weight (None: all 1), the arguments of `from_samples`
         return replace(result, blocks=Blocks.from_samples(*columns.samples))
     return result
 
@@ -289,7 +292,9 @@ def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRe
     if request.is_oracle_pass:
         import array_api_compat.numpy as xp
 
-        oracle_rows = area_estimators.oracle_rows(xp, loss, weight)
+        oracle_rows = area_estimators.oracle_rows(xp, loss, weight)  # one row per sample, smallest loss first
+        # The oracle's pass reads mass and loss of the rows alone. So the squares and fourth powers may be wrong, as
+        # they are here if losses are not 0/1.
         return _add_up_tables([table_of_zero_one_rows(oracle_rows)], position, request)
     if request.is_area_without_error_bar:
         # a request for an area without error bar has one evidence request, for the estimator and the rule for ties
@@ -298,6 +303,7 @@ def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRe
         reads_loss = area_estimators.needs_row_loss(area.estimator, area.ties)
         # sorts the samples; `pieces` are rows of distinct confidences, most confident first
         pieces = iterate_rows(read_by_confidence(loss, confidence, weight), with_loss=reads_loss)
+        # "moments" are the sums of w^2 l^j and w^4 l^j (weights w, losses l), which only error bars need
         tables_without_powers = (
             MomentTable(rows, squared_weight_moments=(), known_fourth_power_moments=()) for rows in pieces
         )
@@ -311,7 +317,7 @@ def _add_up_samples(columns: Columns, position: RangePosition, request: EngineRe
     ranking = rank_confidences(confidence)
     labels: RowLabels | None = None
     if request.with_thresholds:
-        piece_size = columns.sample_count
+        piece_size = columns.sample_count  # a single piece: `_add_up_tables` takes labels for one table only
         index_of_last_sample = ranking.order[ranking.row_stops - 1]
         labels = RowLabels(
             confidence=confidence[index_of_last_sample], sample_count=np.diff(ranking.row_stops, prepend=0)
@@ -336,7 +342,7 @@ def finish_tie(
     and its samples are accepted one by one. For relative weights, which `_add_up_tables` accepts together, the area is
     recomputed so. The other field of a result in that pass, `accepted_loss_area`, is the same either way.
     """
-    # each sum as an array of one entry, for a table of one row
+    # each sum as an array of one entry, for a table of one row; `powers`: sums of w^2 l^j, then of w^4 l^j
     mass, loss, *powers = (sums[place : place + 1] for place in range(COUNT))
     table = table_from_sums(Rows.accumulate(mass, loss), powers, position.totals.zero_one)
     labels = RowLabels(np.asarray([confidence]), sample_count=sums[COUNT : COUNT + 1])
@@ -362,6 +368,7 @@ def finish_counted(tally: Tally, position: RangePosition, request: EngineRequest
     `tally` holds, for each float32 value, the number of samples and of errors, in sections that are ordered from the
     most confident down. One result for each section with samples, in that order; sections are finished in threads.
     `position` holds the mass and loss above the range, and the totals of the whole set; `request` says what to compute.
+    Where a metric needs the whole table of distinct confidences, each result has the section's part of it as `blocks`.
     """
     # by section, from the most confident down: numbers of samples (their mass) and of errors (their loss)
     mass, error_count = tally.totals().T
@@ -370,11 +377,15 @@ def finish_counted(tally: Tally, position: RangePosition, request: EngineRequest
     loss_above = position.loss_above + np.cumsum(error_count) - error_count
 
     def finish_section(number: int) -> RangeResult:
-        counted = tally.section(number)  # its distinct confidences, with samples and errors at each
+        """The result of the section with this number, from 0 for the most confident one."""
+        # its distinct confidences, most confident first, with the numbers of samples and of errors at each
+        counted = tally.section(number)
+        # a row per distinct confidence; `accumulate` adds the sums from the top of the section
         table = table_of_zero_one_rows(Rows.accumulate(counted.sample_count, counted.error_count))
         section_position = RangePosition(
             float(mass_above[number]), float(loss_above[number]), position.totals
         )
+        # what a table lacks and a curve with thresholds shows of each row; not cumulative
         labels = RowLabels(counted.confidence.astype(np.float64), counted.sample_count)
         result = _add_up_tables([table], section_position, request, labels)
         if request.needs_distinct_confidences:
@@ -413,8 +424,10 @@ def _block_of_tie(sums: np.ndarray, confidence: float) -> Blocks:
 def _blocks_of_counts(confidence: np.ndarray, mass: np.ndarray, error_count: np.ndarray) -> Blocks:
     """The table of samples without weights and with 0/1 losses, from counts at each confidence, in any order.
 
-    All powers of such weights and losses are equal, so every sum is either the count of samples or that of errors.
-    The rows of `fourths` are the sums of w^4 l^j for j = 0 ... 4, and `graded` counts losses other than 0 and 1.
+    `mass` is the number of samples at each confidence, `error_count` that of errors. The table is sorted, least
+    confident first. All powers of such weights and losses are equal, so every sum is either the count of samples or
+    that of errors. The rows of `fourths` are the sums of w^4 l^j for j = 0 ... 4, and `graded` counts losses other than
+    0 and 1.
     """
     ascending = np.argsort(confidence)
     mass = mass[ascending].astype(np.float64)
@@ -439,7 +452,8 @@ def _area_one_by_one(row: Rows, w: float, estimator: str) -> float:
 
     with N and S the mass and loss accepted above the row, m and L those of the row. Take for w the sum of all
     :math:`w_i^2` over the sum of all :math:`w_i`: the area is then exact for "sele" whatever the weights, and nearly so
-    for "harmonic".
+    for "harmonic". The sum above is that of `estimator` "harmonic". "sele" has the total mass of the whole set in place
+    of N + j w, and "2sele" is twice that.
     """
     from scipy.special import digamma
 
@@ -448,8 +462,10 @@ def _area_one_by_one(row: Rows, w: float, estimator: str) -> float:
     N = float(row.accepted_mass[0]) - m
     S = float(row.accepted_loss[0]) - L
     if estimator != "harmonic":  # "sele" or its double "2sele": others take no relative weights
+        # the sum in closed form; the factor is 1 or 2
         return base_estimator(estimator).factor * (m * S + L * (m + w) / 2) / float(row.total_mass[0])
-    count = m / w
+    count = m / w  # number of terms
+    # few terms are added up; many, or a number that is not whole, by the closed form of the sum
     if count <= _MAX_EXACT_TERMS and math.isclose(count, round(count), rel_tol=WHOLE_NUMBER_ROUNDING):
         j = np.arange(1, round(count) + 1)
         return float(np.sum(w * (S + j * (L / count)) / (N + j * w)))
@@ -470,10 +486,10 @@ def _add_up_tables(
     each of its evidence requests is an estimator and a rule for ties, with the areas and points of the curve to
     estimate by them.
 
-    Losses that are 0 or one number c are summed in units of c (`error_size`); `mass_times_areas` of the result are in
-    the user's units. They are those of the area under the risk-coverage curve by the estimator and the rule for ties of
-    each evidence request, and 0 where no metric of the request is made of that area (`Answer.value` then does not read
-    it).
+    Losses that are 0 or one number c are summed in units of c (`error_size`). `mass_times_areas` of the result are in
+    the user's units: for each evidence request the range's share of (total mass) * (area), where the area is that under
+    the risk-coverage curve by the estimator and the rule for ties of the request. An entry is 0 where no metric of the
+    request is made of that area (`Answer.value` then does not read it).
 
     If this range is the whole set, intervals of points of the curve, such as the risk at coverage 0.9, are computed at
     once. Otherwise they follow later, from the sums of all ranges (`evidence_parts`) put together.
@@ -484,7 +500,7 @@ def _add_up_tables(
     parts: tuple[list[PartSummary], ...] = tuple([] for _ in request.evidence_requests)
     accepted_loss_areas = []
     curves = []
-    accepted_mass = 0.0
+    accepted_mass = 0.0  # after the loop: at the last row, counted from the top of the whole set
     for table in tables:
         rows = position.add_sums_above(table.rows)
         shifted_table = replace(table, rows=rows)
@@ -547,6 +563,7 @@ def _add_up_areas(
             # one term per row: its mass times the risk there, or as the estimator has it
             request_terms.append(float(np.sum(area_terms(rows, evidence_request.estimator, ties))))
         if request.is_oracle_pass:
+            # integral of the accepted loss over the coverages
             accepted_loss_areas.append(float(curve_points.accepted_loss_area(rows)))
     return RangeResult(
         mass_times_areas=tuple(map(math.fsum, terms)), accepted_loss_area=math.fsum(accepted_loss_areas)
@@ -561,9 +578,10 @@ def _measure_points(whole: Evidence, level: float) -> dict[PointKey, Interval]:
     if there is only one kind, or if losses are not 0/1. `level` is the two-sided confidence level, such as 0.95.
     """
     totals = whole.totals
+    # the loss sum of 0/1 losses is the mass of the wrong samples
     has_both_kinds = totals.zero_one and 0 < totals.loss_sum < totals.total_mass
     intervals: dict[PointKey, Interval] = {}
-    for definition in METRICS.values():
+    for definition in METRICS.values():  # the built-in metrics; their cuts are set below
         if not isinstance(definition, PointMetric) or (definition.needs.both_kinds and not has_both_kinds):
             continue
         # the requested coverages, risks or TPRs, whichever this metric has as its option ("coverage", "risk" or "tpr")
@@ -584,7 +602,8 @@ def _select_curve_points(rows: Rows, request: EngineRequest, labels: RowLabels |
     total_mass = float(rows.total_mass[0])
     mass_per_point = total_mass / request.curve_points
     mass_above = float(rows.accepted_mass[0] - rows.mass[0])
-    # a row is picked if its accepted mass passes one more of the evenly spaced masses
+    # A row is picked if its accepted mass passes one more of the evenly spaced masses. One that passes several is
+    # picked once, so fewer points than requested may come back.
     points_passed = np.floor(rows.accepted_mass / mass_per_point)
     is_selected = np.diff(points_passed, prepend=math.floor(mass_above / mass_per_point)) > 0
     # nothing lies above the range: it holds the first row of the whole set
@@ -639,6 +658,7 @@ class Answer:
             return ()
         all_evidence = []
         for index, evidence_request in enumerate(self.request.evidence_requests):
+            # sums over the parts of the ranking, most confident first; a range may consist of several parts
             parts = [part for result in self.results for part in result.evidence_parts[index]]
             # None where the best order has a closed form, or no metric is compared with it
             best_area = self._area(index, self.oracle_results) if self.oracle_results else None
@@ -681,7 +701,8 @@ class Answer:
             # One sample has no interval to read the estimate from: at any coverage all of it is accepted, and at a
             # risk the coverage is 1 or 0. Engines have no function for a single point at a TPR.
             return totals.risk if metric.cut_at == "coverage" else float(totals.risk <= metric.cut)
-        index = self.request.index_of_evidence_request(metric)  # of the metric's evidence request
+        # of the evidence request with the metric's estimator and rule for ties; 0 if none has them
+        index = self.request.index_of_evidence_request(metric)
         is_of_curve = metric.area == curve_area_of(self.request.evidence_requests[index])
         if not (is_of_curve or metric.needs.order_by_loss):
             return self.interval(metric).estimate
@@ -699,7 +720,8 @@ class Answer:
                 raise InputError(
                     f"{metric.key}: needs the samples themselves for losses other than 0/1. Evaluate it in memory."
                 )
-        # the metric's own formula, from its area, the risk and the best possible area
+        # the metric's own formula, from its area, the risk and the best possible area; of what it returns, the
+        # derivatives are for error bars
         return metric.derivative(area, totals.risk, best).estimate
 
     def _best_curve_area(self, metric: Metric, area: float, index: int) -> BestArea | None:
@@ -715,12 +737,14 @@ class Answer:
         if totals.zero_one and totals.has_whole_weights:
             return metric.best_area_for_zero_one(totals.total_mass, error_mass=totals.loss_sum)
         best_area = self._area(index, self.oracle_results)
-        # metrics that do not read the area, such as the oracle AURC, are about the order by loss itself
+        # `reads_area`: does the metric read the actual area? Those that do not, such as the oracle AURC, are about the
+        # order by loss itself
         if metric.reads_area:
             # with relative weights the order by loss is not always the very best: the actual order may be better
             best_area = min(best_area, area)
         if totals.zero_one:
-            # weights are fractions, so the two masses do not determine the area
+            # weights are fractions, so the two masses do not determine the area, which is passed on; None if the
+            # metric does not read it
             return metric.best_area_for_zero_one(
                 totals.total_mass, error_mass=totals.loss_sum, known_area=best_area
             )
@@ -746,7 +770,8 @@ class Answer:
         if not _adds_up_over_ranges(metric):
             whole = evidence.gather_evidence([self.table], self.totals, request_for([metric]))
             return evidence.estimate_interval(metric, whole, level=self.request.level)
-        # also losses that are 0 or one number c, which are 0/1 losses in units of c
+        # Also losses that are 0 or one number c, which are 0/1 losses in units of c. For all these the oracle has a
+        # closed form, and the metric is computed from `evidence`.
         has_zero_one_losses = self.totals.in_error_units().zero_one
         if metric.needs.order_by_loss and not has_zero_one_losses:
             value = self.value(metric)
@@ -773,7 +798,7 @@ class Answer:
         samples_above = 0
         for result in self.results:  # one per range of confidences, most confident first
             assert result.curve is not None
-            piece = result.curve.copy()
+            piece = result.curve.copy()  # changed below; the results are kept
             # row 3, if there is one, counts samples from the top of this range; the other rows count from the very top
             piece[3:] += samples_above
             pieces.append(piece)

@@ -107,6 +107,7 @@ def merge_histograms(histograms: list[Histogram], max_bins: int) -> Histogram:
     order = np.lexsort((high, low))  # by `low`, then by `high`
     merged = Histogram(low[order], high[order], sums[:, order])
     is_same = (merged.low[1:] == merged.low[:-1]) & (merged.high[1:] == merged.high[:-1])
+    # bins with the same ends are neighbours now; each run of them becomes one bin
     merged = _join_runs(merged, np.flatnonzero(np.concatenate([[True], ~is_same])))
     while len(merged) > max_bins:
         # joins at most as many pairs of neighbours as there are bins too many; it may take several rounds
@@ -130,7 +131,7 @@ def _coarsen(table: Histogram, excess: int) -> Histogram:
     widen the bounds of AURC least, and at most half: the others may find cheaper partners in the next round. `table`
     holds bins of the confidence axis, least confident first, with the mass and loss of each.
     """
-    high = np.maximum(table.high[1:], table.high[:-1])
+    high = np.maximum(table.high[1:], table.high[:-1])  # upper end of each pair: bins may overlap
     # of each pair: the length of the differing bits of its two ends
     height = tree_height(bits_of(table.low[:-1]), bits_of(high)).astype(np.int64)
     beyond_tree = [1 << 20]  # higher than any two floats meet: the first and last bin have no outer neighbour
@@ -144,7 +145,7 @@ def _coarsen(table: Histogram, excess: int) -> Histogram:
     # the second bin of a joined pair no longer starts a bin
     is_start = np.ones(len(table), dtype=bool)
     is_start[joined_pairs + 1] = False
-    return _join_runs(table, np.flatnonzero(is_start))
+    return _join_runs(table, np.flatnonzero(is_start))  # each bin with those after it that start none
 
 
 def _joining_cost(table: Histogram) -> np.ndarray:
@@ -160,6 +161,7 @@ def _joining_cost(table: Histogram) -> np.ndarray:
     loss = np.abs(table.loss)
     m = mass[:-1] + mass[1:]
     l = loss[:-1] + loss[1:]
+    # sums from the most confident bin, the last one, down to the first bin of each pair
     N = np.cumsum(mass[::-1])[::-1][:-1]
     S = np.cumsum(loss[::-1])[::-1][:-1]
     # bins ascend, so all samples are accepted at the first one
@@ -192,7 +194,7 @@ def divide_at_thresholds(
         """Accepted and undecided part of the sum of one value per bin, for each threshold."""
         accepted = np.concatenate([np.cumsum(values[::-1])[::-1], [0.0]])[first_accepted]
         rejected = np.concatenate([[0.0], np.cumsum(values[by_high])])[rejected_count]
-        return accepted, np.maximum(values.sum() - accepted - rejected, 0.0)
+        return accepted, np.maximum(values.sum() - accepted - rejected, 0.0)  # never below 0 by rounding
 
     accepted_mass, undecided_mass = divide_sums(table.mass)
     accepted_loss, undecided_loss = divide_sums(table.loss)
@@ -223,6 +225,7 @@ def find_overlaps(table: Histogram) -> Overlaps:
     # by bin: index of the first bin that starts above its end, and the number of bins that end below its start
     first_above = np.searchsorted(table.low, table.high, "right")
     count_below = np.searchsorted(np.sort(table.high), table.low, "left")
+    # of each bin: "accepted" is what lies above it, and "undecided" the bin itself and all bins that overlap it
     sums = divide_at_thresholds(table, first_above, count_below)
     has_overlap = first_above - count_below > 1  # more than the bin itself is neither above nor below
     other_mass = np.maximum(sums.undecided_mass - table.mass, 0.0)
@@ -241,14 +244,17 @@ def as_bins(table: Histogram, largest_loss: float | None, has_whole_mass: bool) 
     Any of the samples in overlapping bins may lie above a bin. The bin's risk is smallest (best) if exactly those
     without loss do, and largest (worst) if exactly those with loss do, taken as few samples of the largest loss.
     `largest_loss` bounds all losses; None if some are below 0: then no bounds are known, and 1 is taken.
-    `has_whole_mass` says that masses are counts of samples.
+    `has_whole_mass` says that masses are counts of samples. `table` is the histogram, least confident bin first, as are
+    the bins in the result.
     """
+    # one entry per bin: what lies entirely above it, and what else overlaps it
     mass_above, loss_above, overlapping_mass, overlapping_loss = find_overlaps(table)
     largest = largest_loss or 1.0  # also 1 if all losses are 0: then any number will do
     # the overlapping loss as samples of the largest loss, and the samples that then have none
     worst_count = overlapping_loss / largest
     lossless_count = np.maximum(overlapping_mass - worst_count, 0.0)
-    if has_whole_mass:  # positions are whole numbers: round both to the side that keeps the bounds true
+    if has_whole_mass:
+        # masses above a bin are whole numbers: round both to the side that keeps the bounds true
         worst_count = np.ceil(worst_count)
         lossless_count = np.ceil(lossless_count)
         overlapping_loss = worst_count * largest
@@ -272,11 +278,11 @@ def histogram_of(
 
     A bin has its smallest and largest confidence, its mass and its loss; bins are least confident first. There is one
     per distinct confidence if there are at most `max_bins` of them, otherwise about that many with about equally many
-    samples. Sums of second moments (w^2, w^2 l, w^2 l^2) are left out for 0/1 losses without weights if confidence and
-    loss fit into one integer, a faster way.
+    samples. Sums of second moments (w^2, w^2 l, w^2 l^2) are left out for 0/1 losses without weights (`weight` None) if
+    confidence and loss fit into one integer, a faster way.
     """
     if weight is None and is_zero_one(loss):
-        packing = sorting.Packing(confidence)
+        packing = sorting.Packing(confidence)  # turns confidences into integers, 0 for the largest
         if packing.fits(payload_bits=1):  # there is one bit left beside the confidence, for the loss
             return _histogram_of_zero_one(packing, loss, max_bins)
     order = sorting.argsort_descending(confidence)[::-1]  # least confident first
@@ -285,7 +291,7 @@ def histogram_of(
     w = np.ones_like(l) if weight is None else weight[order].astype(np.float64)
     starts = _bin_starts(ascending, max_bins)  # index of the first sample of each bin
     columns = np.stack([w, w * l, w * w, w * w * l, w * w * l * l])
-    ends = np.append(starts[1:], len(ascending)) - 1
+    ends = np.append(starts[1:], len(ascending)) - 1  # index of the last sample of each bin
     return Histogram(ascending[starts], ascending[ends], np.add.reduceat(columns, starts, axis=1))
 
 
@@ -297,11 +303,12 @@ def _histogram_of_zero_one(packing: sorting.Packing, loss: np.ndarray, max_bins:
     samples. Only the keys at the quantiles and at the ends of bins are turned back into confidences.
     """
     loss_bits = loss.view(np.uint8) if loss.dtype == bool else loss
+    # one integer per sample, in the order of the samples; `payload` is asked for the losses of some of them at a time
     packed = packing.pack(
         payload_bits=1, payload=lambda start, stop: loss_bits[start:stop].astype(np.uint8, copy=False)
     )
-    keys = sorting.sort_in_place(packed)
-    errors = keys & keys.dtype.type(1)
+    keys = sorting.sort_in_place(packed)  # most confident first
+    errors = keys & keys.dtype.type(1)  # 1 for an error
     keys >>= keys.dtype.type(1)  # without the loss
     # index of the first sample of each bin, most confident bin first; None for more than `max_bins` distinct keys
     starts = _run_starts(keys, max_bins)
@@ -375,6 +382,7 @@ def _cuts_between(quantiles: np.ndarray) -> np.ndarray:
     lower = bits[:-1]
     upper = bits[1:]
     is_different = lower != upper
+    # above the lower quantile, up to and including the upper one
     simplest = simplest_between(lower[is_different], upper[is_different])
     repeated = np.unique(lower[~is_different])
     next_float = repeated + np.uint64(1)  # bits of floats have the order of the floats
@@ -396,9 +404,9 @@ def histogram_of_tensor(loss: Array, confidence: Array, weight: Array | None, ma
     Only the quantiles and the sums are copied to the host. A bin has its smallest and largest confidence, its mass and
     its loss; bins are least confident first. Bins are one per distinct confidence up to `max_bins`, otherwise about
     that many with about equally many samples. Second moments (sums of w^2, w^2 l and w^2 l^2) are left out for 0/1
-    losses without weights.
+    losses without weights (`weight` None).
     """
-    torch = sys.modules["torch"]
+    torch = sys.modules["torch"]  # loaded, since the arguments are its tensors
     ascending, order = torch.sort(confidence.double())
     l = loss.double()[order]
     w = torch.ones_like(l) if weight is None else weight.double()[order]

@@ -67,6 +67,7 @@ def range_influences(
     sample on the area includes what it does to the risk of all rows in the ranges below, which is linear in its loss:
     `constant + slope * loss`. The constant also subtracts the mean influence.
     """
+    # the area under the curve that the models are compared by
     area = curve_area_of(request.evidence_requests[0])
     parts_of_ranges = [result.evidence_parts[0] for result in results]
     area_sums = [part.area_sums[area] for parts in parts_of_ranges for part in parts]
@@ -155,8 +156,9 @@ class PairComparison:
     def __init__(self, pair: PairRequest, first: Answer, second: Answer) -> None:
         """Find the scale of the test, and its derivatives (`scale_derivatives`) at the areas of the two answers.
 
-        `pair` names the columns and the metric of both models. The scale is "log", "logit" or, for plain numbers,
-        "normal". An answer has the totals and the area of one model, from which `self.models` has estimate and spread.
+        `pair` names the columns and the metric of both models, `first` and `second` are their answers. The scale is
+        "log", "logit" or, for plain numbers, "normal". An answer has the totals and the area of one model, from which
+        `self.models` has estimate and spread.
         """
         self.pair = pair
         self.answers = (first, second)
@@ -186,6 +188,7 @@ class PairComparison:
         """
         level = self.pair.request.level
         n = self.answers[0].totals.sample_count
+        # `model` holds the estimate and the spread of one area, `interval` its error bar
         competitors = [
             Competitor(name=title, model=model, interval=answer.interval(self.pair.metric), sample_count=n)
             for title, model, answer in zip(self.pair.titles, self.models, self.answers)
@@ -204,7 +207,7 @@ class PairComparison:
             metric=self.pair.metric,
             # plain numbers are taken where an area lies outside the range of this scale
             scale=self.scale,
-            loss_name="own losses",
+            loss_name="own losses",  # shown in the table: each model has its column of losses
             level=level,
             paired=True,
             joint_sums=joint,

@@ -81,6 +81,7 @@ class Columns(NamedTuple):
             # booleans become numbers too: these samples may be 0/1 where others of the data set are not
             return Columns(loss, confidence=-loss, weight=self.weight)
         weighted_loss = loss if self.weight is None else loss * self.weight
+        # losses keep their type, boolean if they are 0/1
         return Columns(self.loss, confidence=-weighted_loss, weight=self.weight)
 
     def in_units(self, unit: float) -> Columns:
@@ -242,10 +243,11 @@ def _sum_ranges(columns: Columns, starts: np.ndarray, sizes: np.ndarray) -> Rang
 
     A range is the samples whose confidences lie between two thresholds. Ranges ascend by confidence and follow each
     other without gaps, from the first sample to the last; some may be empty. Samples within a range may be in any
-    order. Losses of type bool are 0/1.
+    order. Losses of type bool are 0/1. There is at least one sample.
 
     The rows of `sums` in the result are named by SUMS: before COUNT the sums of w^p l^j (weights w, losses l), at COUNT
-    the number of samples, then the numbers of losses other than 0 and 1, of negative losses, of fractional weights.
+    the number of samples, then from `_GRADED` on the numbers of losses other than 0 and 1, of negative losses, of
+    fractional weights. All sums of an empty range are 0, its `low` and `high` are inf and -inf.
     """
     result = empty_sums(len(sizes))
     result.sums[COUNT] = sizes
@@ -302,6 +304,7 @@ def choose_cuts(histogram: Histogram, ranges: int) -> np.ndarray:
     mass = histogram.mass
     mass_per_range = mass.sum() / ranges
     heavy_ties = histogram.low[(histogram.low == histogram.high) & (mass >= mass_per_range)]
+    # `bits_of` turns floats into whole numbers of the same order, so adding 1 gives the next float64
     next_float = float_of(bits_of(heavy_ties) + np.uint64(1))
     mass_below = np.cumsum(mass) - mass
     # a range starts at the first bin that has the mass of one more whole range below it
@@ -330,6 +333,7 @@ def split_into_ranges(
         return [columns], _sum_ranges(columns, start_of_all, np.asarray([columns.sample_count]))
     # cuts are float64; rounded up to the type of the confidences they divide the samples alike, and compare faster
     range_of_sample = _find_ranges(columns.confidence, rounded_up(cuts, columns.confidence.dtype))
+    # the samples of each range one after another, the least confident range first
     columns = columns.take(np.argsort(range_of_sample, kind="stable"))
     sizes = np.bincount(range_of_sample, minlength=range_count)
     ends = np.cumsum(sizes)
@@ -424,7 +428,7 @@ class Survey:
             )
             if columns.weight is not None:
                 batch.note_weights(group, columns.weight)
-            start = int(rng.integers(stride))
+            start = int(rng.integers(stride))  # 0 ... stride - 1
             # empty if the batch has no more samples than `start`
             sampled = np.ascontiguousarray(columns.confidence[start::stride])
             if len(sampled):
@@ -466,7 +470,7 @@ class Survey:
             self.zero_one &= survey.zero_one
             self.is_double |= survey.is_double
             self.has_weights |= survey.has_weights
-            if self.fractional_weight is None:
+            if self.fractional_weight is None:  # no such weight so far
                 self.fractional_weight = survey.fractional_weight
         return self
 
@@ -506,7 +510,8 @@ def choose_window(histogram: Histogram, sample_count: int, max_bytes: int) -> tu
     max_counters = max_bytes // tally.BYTES_PER_COUNTER
     # for each bin, the end of the longest run of bins from it on whose counters fit
     furthest_end = np.searchsorted(stop, start + max_counters, "right")
-    # the window consists of the bins first_bin, ..., end_bin - 1; of none (0, 0) if no run gains anything
+    # the window consists of the bins first_bin, ..., end_bin - 1; of none (0, 0) if no run gains anything, and then it
+    # holds 0 samples, too few below
     first_bin, end_bin = _best_run(gain, furthest_end)
     if samples[first_bin:end_bin].sum() < _MIN_COUNTED_SHARE * sample_count:
         return None

@@ -40,8 +40,8 @@ def read_ahead(batches: Iterable[Batch]) -> Iterator[Batch]:
     if thread_count() == 1:
         yield from batches
         return
-    queue: Queue[Any] = Queue(1)
-    is_abandoned = Event()
+    queue: Queue[Any] = Queue(1)  # holds one item; the reader waits until it is taken
+    is_abandoned = Event()  # set when the consumer stops
 
     def read() -> None:
         try:
@@ -88,6 +88,7 @@ def file_parts(files: Sequence[str], rows_per_part: int) -> list[FilePart]:
     """
     parts = []
     for file in files:
+        # rows in each row group, in the order of the file
         row_group_sizes = describe_file(file).row_group_sizes
         if row_group_sizes is None:  # not Parquet: the whole file
             parts.append(FilePart(file))
@@ -167,12 +168,12 @@ class Fields:
 
 
 def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
-    """The columns of each pair of confidence and loss, from the keyword arguments of the public function.
+    """The columns of each pair of confidence and loss, from `options`, the keyword arguments of the public function.
 
     Without `labels` there is one pair: the columns `confidence` and `loss` (or `correct`). With `labels` every one of
-    `scores` is paired with every one of `losses`, both computed from the logits. None means that an argument was not
-    passed. TypeError for an unknown argument, InputError for arguments that exclude or need each other; `function` is
-    what errors name.
+    `scores` is paired with every one of `losses`, both computed from the logits; a learned confidence replaces the
+    scores. None means that an argument was not passed. TypeError for an unknown argument, InputError for arguments that
+    exclude or need each other; `function` is what errors name.
     """
     unknown = sorted(set(options) - set(ColumnOptions.__annotations__))
     if unknown:
@@ -194,6 +195,10 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
     if learned is not None:
         _check_learned(function, learned, passed)
         confidence = LEARNED  # the name that a learned confidence has in place of a column or a score
+    elif "confidence" in passed and "labels" in passed:
+        raise InputError(
+            f"{function}: confidences come from `labels` and `logits`, or from `confidence`, got both."
+        )
     fields = Fields(
         confidence=confidence,
         learned=learned,
@@ -212,7 +217,10 @@ def parse_columns(function: str, options: Mapping[str, Any]) -> list[Fields]:
         labels=passed["labels"],
         holds_correctness=False,
     )
+    # those that can be computed from logits
     all_scores = [name for name in scores.NAMES if "logits" in scores.by_name(name).takes]
+    # `expand_names`: the names that the user passed (None: the default), with "all" replaced by all names; raises for
+    # unknown ones
     requested_scores = [LEARNED]
     if learned is None:
         requested_scores = expand_names(passed.get("scores"), default=["max_softmax"], all_names=all_scores)
@@ -256,7 +264,7 @@ def _check_learned(function: str, learned: LearnedConfidence, passed: Mapping[st
 
 
 def parse_one_pair(function: str, options: Mapping[str, Any]) -> Fields:
-    """The columns of one confidence and one loss, from the keyword arguments of the public function.
+    """The columns of one confidence and one loss, from `options`, the keyword arguments of the public function.
 
     For functions that return one number, such as `files.aurc`. InputError if the arguments name several pairs.
     `function` is the public function that messages name.
@@ -302,7 +310,7 @@ def read_group_labels(function: str, field: str, column: Any) -> GroupLabels:
     # of all missing values, None and NaN alike, None and puts it last. So `names` always ends with None; samples need
     # not belong to every name. It also returns, for each of these values, the index of its group in `names`.
     names, codes_of_dictionary = group_codes(function, [*encoded.dictionary.to_pylist(), None])
-    place_of_missing = len(codes_of_dictionary) - 1
+    place_of_missing = len(codes_of_dictionary) - 1  # of the None that was added at the end
     place_in_dictionary = encoded.indices.fill_null(place_of_missing).to_numpy(zero_copy_only=False)
     return GroupLabels(names, codes_of_dictionary[place_in_dictionary])
 
@@ -449,6 +457,7 @@ class Loader(NamedTuple):
         """
         columns, labels = read_columns(origin, table, self.fields)  # `labels` is None without groups
         if self.second_fields is not None:
+            # both models have the same weights, so the same samples of weight zero are dropped
             second, _ = read_columns(origin, table, self.second_fields)
             columns = columns.with_second_model(second)
         if self.oracle_zero_one is not None:
@@ -468,6 +477,7 @@ def read_columns(origin: RowOrigin, table: Any, fields: Fields) -> tuple[Columns
     table = _as_arrow(origin.function, table, fields.names)
 
     def read_numbers(field: str) -> np.ndarray:
+        """A column as a vector of numbers or booleans; DataError for text and for a missing value (null)."""
         return as_numpy(origin, field, in_one_chunk(table.column(field)))
 
     if fields.logits:
@@ -503,6 +513,7 @@ def read_columns(origin: RowOrigin, table: Any, fields: Fields) -> tuple[Columns
     origin.check_rule(fields.weight, "not be negative", weight, weight < 0)
     if labels is not None:  # `convert_types` drops the samples of weight zero, so their labels go too
         labels = labels._replace(codes=labels.codes[weight > 0])
+    # in the types that engines work with: 0/1 losses as booleans, confidences as float32 or float64
     return convert_types(loss, confidence, weight), labels
 
 
@@ -517,6 +528,7 @@ def _score_logits(
     if not len(labels):
         return np.empty(0), np.empty(0, dtype=bool)
     logits = read_logits(origin, table, fields.logits)  # shape (samples, classes)
+    # one value per sample, in the order of the table; a loss raises for labels that are no class numbers
     if fields.learned is None:
         confidence = np.asarray(scores.by_name(fields.confidence)(logits))
     else:
@@ -548,6 +560,7 @@ def _apply_learned(
         rows = slice(start, start + _LEARNED_ROWS)
         parts = {name: column.slice(start, _LEARNED_ROWS) for name, column in columns.items()}
         numbers = {name: _numbers_with_gaps(origin, name, parts[name]) for name in profile.numbers}
+        # the inputs of these rows, checked, in the form that the model takes
         inputs = read_inputs(
             origin.function,
             logits=None if logits is None or profile.kind is None else logits[rows],
@@ -561,7 +574,10 @@ def _apply_learned(
 
 
 def _numbers_with_gaps(origin: RowOrigin, field: str, column: Any) -> np.ndarray:
-    """One Arrow array as floats, NaN where a value is missing; DataError, which names `origin`, for text."""
+    """One Arrow array as floats, NaN where a value is missing; DataError for text.
+
+    The error names `field`, the column, and the public function and the file of `origin`.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -612,7 +628,8 @@ def convert_types(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray |
     """Samples in the types that engines work with, without those of weight zero.
 
     Confidences become float32 (from half precision) or float64, unless they are one of them already. Losses that are
-    all 0 or 1 become booleans; others stay float32 or float64, or become float64.
+    all 0 or 1 become booleans; others stay float32 or float64, or become float64. The arguments are vectors of one
+    length, which are not changed; weights are kept as they are (None: no weights).
     """
     if confidence.dtype not in (np.float32, np.float64):
         confidence = confidence.astype(np.float32 if confidence.dtype == np.float16 else np.float64)
@@ -622,7 +639,7 @@ def convert_types(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray |
         if bool(np.all((loss == 0) | (loss == 1))):
             loss = loss != 0
     columns = Columns(loss, confidence, weight)
-    if weight is not None and not weight.all():
+    if weight is not None and not weight.all():  # weights are at least 0, as the caller has checked
         return columns.take(np.flatnonzero(weight))
     return columns
 
@@ -643,10 +660,10 @@ def read_logits(origin: RowOrigin, table: Any, names: Sequence[str]) -> np.ndarr
 
 
 def _read_lists(origin: RowOrigin, field: str, column: Any) -> np.ndarray:
-    """An Arrow column of lists as a matrix with a row for each list.
+    """An Arrow column of lists, at least one, as a matrix with a row for each list.
 
     DataError, naming the first bad row, if lists differ in length, or one is missing, empty or has a missing value.
-    `origin` names the file and its first row, for messages.
+    `origin` names the file and its first row, for messages, and `field` is the name of the column.
     """
     import pyarrow.compute as pc
 
@@ -654,7 +671,7 @@ def _read_lists(origin: RowOrigin, field: str, column: Any) -> np.ndarray:
     values = pc.list_flatten(column)
     bad_rows = np.flatnonzero((lengths != lengths[:1]) | (lengths == 0))
     if not len(bad_rows) and values.null_count:
-        # all lists have one length here, which gives the row of a missing value
+        # all lists have one length here: the index of a value among all lists, over that length, is its row
         bad_rows = np.flatnonzero(np.asarray(values.is_null())) // lengths[0]
     if len(bad_rows):
         raise DataError(
@@ -676,9 +693,8 @@ def as_numpy(origin: RowOrigin, field: str, column: Any) -> np.ndarray:
             f"{origin.function}: `{field}` has a missing value in {origin.file}, row {row}. "
             f"Drop the row or fill it in."
         )
-    if (
-        str(column.type) == "bool"
-    ):  # Arrow packs eight into a byte; the values start at bit `offset` of the buffer
+    if str(column.type) == "bool":
+        # Arrow packs eight into a byte; the values start at bit `offset` of the buffer
         end = column.offset + len(column)
         packed = np.frombuffer(column.buffers()[1], dtype=np.uint8)
         return np.unpackbits(packed, count=end, bitorder="little")[column.offset :].view(bool)
@@ -703,9 +719,9 @@ def read_two_models(
     """Batches of samples of two models whose columns lie in different files, row by row in the same order.
 
     `files` are those of the first and of the second model, `load.fields` and `load.second_fields` the names of their
-    columns; `load.function` is what messages name. Each batch is {None: samples}, with loss and confidence of the
-    second model attached. Weights are the first model's; they are also given to the second, so that samples of weight
-    zero are dropped on both sides. DataError if one side has more rows than the other.
+    columns; `load.function` is what messages name. Each batch is {None: samples}, at most `batch_size` of them, with
+    loss and confidence of the second model attached. Weights are the first model's; they are also given to the second,
+    so that samples of weight zero are dropped on both sides. DataError if one side has more rows than the other.
     """
     assert load.second_fields is not None
     function = load.function
@@ -736,8 +752,8 @@ def read_two_models(
 def _in_step(function: str, first: Iterator[Piece], second: Iterator[Piece]) -> Iterator[tuple[Piece, Piece]]:
     """Pair the tables of two sides, each cut so that both of a pair have equally many rows.
 
-    A piece is (origin, Arrow table): the origin says from which file and row the table comes. DataError, naming
-    `function`, if one side has more rows than the other.
+    `first` and `second` yield the pieces of each side in order. A piece is (origin, Arrow table): the origin says from
+    which file and row the table comes. DataError, naming `function`, if one side has more rows than the other.
     """
     first_piece = next(first, None)
     second_piece = next(second, None)
@@ -746,6 +762,7 @@ def _in_step(function: str, first: Iterator[Piece], second: Iterator[Piece]) -> 
         _, second_table = second_piece
         rows = min(first_table.num_rows, second_table.num_rows)
         if rows:  # a file may hold a table without rows
+            # the first `rows` rows of both, with their origins
             yield _first_rows(first_piece, rows), _first_rows(second_piece, rows)
         # None where a piece has no more rows
         first_piece = _remaining_rows(first_piece, rows) or next(first, None)

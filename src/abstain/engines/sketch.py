@@ -114,6 +114,7 @@ def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Ce
     overlaps = histogram.find_overlaps(table)
     bin_mass = table.mass + overlaps.overlapping_mass
     bin_loss = table.loss + overlaps.overlapping_loss
+    # at least one bin may: the caller has lowered the position by the rounding of a share
     may_hold_position = (overlaps.mass_above < position) & (position <= overlaps.mass_above + bin_mass)
     is_exact = (table.low == table.high) & (overlaps.overlapping_mass == 0)
     # an exact bin is accepted as a whole, so its threshold lies at its end
@@ -124,6 +125,7 @@ def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Ce
     )
     lowest = float(low[may_hold_position].min())
     highest = float(high[may_hold_position].max())
+    # a lower bound that is rounding error alone becomes 0
     return _without_rounding(min(max(estimate, lowest), highest), lowest, highest)
 
 
@@ -140,6 +142,7 @@ def curve(table: Histogram, largest_loss: float | None) -> CertifiedCurve:
     first_accepted = np.searchsorted(table.low, threshold, "left")
     # how many of these end below it too; `divide_at_thresholds` finds them by sorting the bins by `high`
     rejected_count = np.searchsorted(np.sort(table.high), threshold, "left")
+    # by threshold, mass and loss that are accepted for certain, and those of the bins that contain it (undecided)
     sums = histogram.divide_at_thresholds(table, first_accepted, rejected_count)
     # bins that start below the threshold and do not end below it contain it
     has_undecided = first_accepted > rejected_count
@@ -204,12 +207,13 @@ class Sketch:
         self.size = int(size)
         self.n = 0
         self.repetitions = repetitions
-        self._histogram = empty_histogram()
-        self._buffer: list[Columns] = []
+        self._histogram = empty_histogram()  # of all samples but those in the buffer
+        self._buffer: list[Columns] = []  # small updates, until `_flush` merges them into the histogram
         self._buffered_samples = 0
         # of relative weights, set by the first ones; stored masses are in this unit
         self._unit: float | None = None
         self._counts_samples = True  # are all masses counts of samples? So far there are none
+        # of all losses seen, also of those in the buffer
         self._smallest_loss = np.inf
         self._largest_loss = -np.inf
 
@@ -228,8 +232,9 @@ class Sketch:
         sample_weight = _flatten(sample_weight)
         if getattr(loss, "shape", None) == (0,) and getattr(confidence, "shape", None) == (0,):
             return
+        # checked columns, of numpy or of a device, and the array library (`backend`); raises for bad values
         sample = prepare("Sketch.update", loss, confidence, sample_weight, repetitions=self.repetitions)
-        weight = self._in_common_unit(sample, sample_weight)
+        weight = self._in_common_unit(sample, sample_weight)  # None: 1 for all
         # counts the samples, and notes the range of the losses and whether all masses are counts of samples
         self._note_batch(sample.loss, weight, sample.backend.xp)
         # without samples of weight 0, which `prepare` drops
@@ -255,8 +260,9 @@ class Sketch:
         """The weights of a batch in the unit of all batches, which the first batch sets; None if all are 1.
 
         `prepare` has divided the weights of `sample` by a unit that it chose for this batch alone; that unit is found
-        again by comparing with `sample_weight`, the weights as the user passed them (None: 1 for all). `sample.weight`
-        is None exactly where `sample_weight` is. Repetitions have the unit 1.
+        again by comparing with `sample_weight`, the weights as the user passed them (None: 1 for all), of which the
+        largest is above 0. `sample.weight` is None exactly where `sample_weight` is. Repetitions have the unit 1.
+        `self._unit` is the unit of all batches (None before the first one), which is set here.
         """
         xp = sample.backend.xp
         if self.repetitions or (sample_weight is None and self._unit in (None, 1.0)):
@@ -300,7 +306,7 @@ class Sketch:
         merged = Sketch(self.size, repetitions=self.repetitions)
         all_sketches = [self, *sketches]
         for sketch in all_sketches:
-            sketch._flush()
+            sketch._flush()  # merges its buffered samples into its histogram; it stays the same sketch
             if sketch.repetitions != self.repetitions:
                 raise InputError(
                     "Sketch.merge: sketches must agree in `repetitions`, got both. Make all of them alike."
@@ -440,7 +446,8 @@ class Sketch:
             known_fourth_power_moments=no_fourth_powers,
         )
         area = by_name(metric).area
-        # both metrics are their area itself, which the defaults of the derivative say; the estimate is not read
+        # both metrics are their area itself, which the defaults of the derivative say (1 in the area, 0 in the risk);
+        # the estimate is not read
         derivative = MetricDerivative(estimate=0.0)
         # the whole ranking is one part
         sums = combine_parts(stack_parts([sum_area(ranked, area)]), area, derivative)
@@ -526,7 +533,7 @@ class Sketch:
         for incomplete metadata. The callers report all of these as damage. `table` holds bins of the confidence axis,
         least confident first, with the mass and loss of each.
         """
-        sketch = cls(metadata["size"], repetitions=bool(metadata["repetitions"]))
+        sketch = cls(metadata["size"], repetitions=bool(metadata["repetitions"]))  # empty
         sketch.n = metadata["n"]
         sketch._unit = None if metadata["unit"] is None else float(metadata["unit"])
         sketch._histogram = table

@@ -39,12 +39,13 @@ _JOB_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.inte
 def show_progress(context: Any, bars: Bars, stage: str) -> Iterator[None]:
     """Show the Spark jobs that are started inside the `with` block on the progress bar `stage`.
 
-    A thread polls how many of their tasks are finished. To find them, the jobs run in a job group of their own; the
-    user's job group is restored afterwards. Does nothing if bars are not shown.
+    `context` is the Spark context. A thread polls how many of their tasks are finished. To find them, the jobs run in a
+    job group of their own; the user's job group is restored afterwards. Does nothing if bars are not shown.
     """
     if not bars.is_shown:
         yield
         return
+    # job group, description and whether to interrupt, which `setJobGroup` overwrites; None where the user set none
     user_properties = {name: context.getLocalProperty(name) for name in _JOB_PROPERTIES}
     job_group = f"abstain-{uuid.uuid4().hex}"
     context.setJobGroup(job_group, f"abstain: {stage}")
@@ -65,12 +66,13 @@ def show_progress(context: Any, bars: Bars, stage: str) -> Iterator[None]:
         thread.join()
         for name, value in user_properties.items():
             context.setLocalProperty(name, value)
+    # not reached after an error; a full bar also where Spark has forgotten all tasks
     total = max(_count_tasks(tracker, job_group)[1], 1)
     bars.set(stage, total, total)
 
 
 def _count_tasks(tracker: Any, job_group: str) -> tuple[int, int]:
-    """Number of finished tasks and of all tasks of a job group, as far as Spark has planned them.
+    """Number of finished tasks and of all tasks of the group of jobs `job_group`, as far as Spark has planned them.
 
     Spark may have forgotten old jobs and stages, which then count as none. `tracker` is Spark's status tracker.
     """
@@ -99,6 +101,7 @@ def translate_error(function: str, frame: Any, fields: Fields, error: Exception)
             f"{function}: the Python of the executors has no `abstain`. Install it there, and set PYSPARK_PYTHON to "
             f"that Python before the session starts (on one machine: {sys.executable})."
         )
+    # parts of the messages of DataError for such a value
     if "must be finite" in text or "missing value" in text:
         error_with_row = _find_bad_value(function, frame, fields)
         if error_with_row is not None:
@@ -115,9 +118,9 @@ def translate_error(function: str, frame: Any, fields: Fields, error: Exception)
 def _find_bad_value(function: str, frame: Any, fields: Fields) -> Exception | None:
     """A DataError (returned, not raised) about the first missing or infinite value; None if there is none.
 
-    Columns are searched one after another, each by a Spark job; the column of groups and the inputs of a learned
-    confidence may have missing values. The error names file and row where Spark knows them. `function` is the public
-    function that messages name. `fields` names the columns to read.
+    The columns of `frame`, a Spark DataFrame, are searched one after another, each by a Spark job; the column of groups
+    and the inputs of a learned confidence may have missing values. The error names file and row where Spark knows them.
+    `function` is the public function that messages name. `fields` names the columns to read.
     """
     from pyspark.sql import functions as F
 
@@ -211,7 +214,7 @@ def open_frame(function: str, data: Any, session: Any) -> Any:
     if active_session is None:
         raise InputError(f"{function}: no Spark session is active. Pass `session=` (or a DataFrame).")
     files = _list_files(function, active_session, data)
-    kinds = {table_format(file) for file in files}
+    kinds = {table_format(file) for file in files}  # such as {"parquet"}
     if kinds != {"parquet"} and kinds != {"csv"}:
         raise DataError(
             f"{function}: Spark takes Parquet files or CSV files, got {' and '.join(sorted(kinds))}."
@@ -242,10 +245,10 @@ def _list_files(function: str, session: Any, data: Any) -> list[str]:
         root = session._jvm.org.apache.hadoop.fs.Path(os.fspath(data))
         file_system = root.getFileSystem(session._jsc.hadoopConfiguration())
         if not file_system.exists(root):
-            raise
+            raise  # the error of `find_files`: there are no such files
         top = PurePosixPath(file_system.resolvePath(root).toString())
         data_files = []
-        listing = file_system.listFiles(root, True)
+        listing = file_system.listFiles(root, True)  # True: also the files in its folders
         while listing.hasNext():
             file = listing.next().getPath().toString()
             path = PurePosixPath(file)
@@ -296,6 +299,7 @@ class SparkRun(cluster.ClusterRun):
 
         # at most one result per Spark task, all brought to one task, which yields one or none
         merged = self.frame.mapInArrow(run_partition, _RESULT_SCHEMA).repartition(1)
+        # runs the Spark job, and unpickles its results on the driver
         results = self._collect(merged.mapInArrow(merge_partitions, _RESULT_SCHEMA), stage)
         return results[0] if results else None
 
@@ -312,7 +316,7 @@ class SparkRun(cluster.ClusterRun):
         compares_models = load.second_fields is not None
 
         def add_up(groups: Groups) -> RangeSums:
-            _, sums = cluster.split_into_bundles(groups, numbering)
+            _, sums = cluster.split_into_bundles(groups, numbering)  # without the samples by bundle
             return sums
 
         def split_batches(batches: Iterator[Any]) -> Iterator[Any]:
@@ -343,7 +347,9 @@ class SparkRun(cluster.ClusterRun):
         """
 
         def move(key: Any, table: Any) -> Any:
+            """One Spark task: `key` is (number of the bundle,), `table` its pickled samples."""
             (bundle,) = key
+            # every bundle with samples is there: its ranges have a position
             bundle_influences = influences.get(bundle.as_py(), {})
             # the sums of the second model's ranges are known from its own execution
             bundles, _ = cluster.pass_bundle_to_second_model(
@@ -364,10 +370,12 @@ class SparkRun(cluster.ClusterRun):
         """
 
         def run_bundle(key: Any, table: Any) -> Any:
+            """One Spark task: `key` is (number of the bundle,), `table` its pickled samples."""
             (bundle,) = key
             argument = arguments.get(bundle.as_py(), {})
             return pack_results([task(unpack_results(table), argument)])
 
+        # runs the Spark job, and unpickles its results on the driver
         return self._collect(
             bundled_samples.groupBy("bundle").applyInArrow(run_bundle, _RESULT_SCHEMA), stage
         )
@@ -410,7 +418,7 @@ def _start_run(
     try:
         with progress_bars(progress) as bars:
             yield SparkRun(frame.select(*fields.names), bars)
-    except Exception as error:
+    except Exception as error:  # also of this process; one that is not recognised is raised unchanged
         raise translate_error(function, frame, fields, error) from error
 
 
@@ -438,6 +446,7 @@ def on(session: Any) -> Callable[..., Evaluation]:
     Returns
     -------
     callable
+        `abstain.evaluate` calls it with the data and its own arguments.
 
     Examples
     --------

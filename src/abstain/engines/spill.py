@@ -262,9 +262,10 @@ class RangeFiles:
     ) -> Iterator[StoredRange]:
         """All ranges that hold samples, most confident first; call it once, after the last `add`.
 
-        A range with more than `samples_per_range` samples is cut again, unless it is counted or holds one confidence. A
-        range is the samples whose confidences lie between two thresholds. `top` is the position of the range that these
-        ranges are parts of (mass and loss above it, totals of the whole ranking); None if they are the whole ranking.
+        A second call would add the counted samples to the sums again. A range with more than `samples_per_range`
+        samples is cut again, unless it is counted or holds one confidence. A range is the samples whose confidences lie
+        between two thresholds. `top` is the position of the range that these ranges are parts of (mass and loss above
+        it, totals of the whole ranking); None if they are the whole ranking.
 
         `numbers` are the numbers of the ranges in `spill`, least confident first, as are the columns of `sums`;
         `_tally` counts the samples of the range at `_counted_place` (both None where none is counted).

@@ -98,5 +98,6 @@ def check_anytime(function: str, anytime: bool, planned: Any, level: float) -> A
         return None
     if level < 0.5:
         raise InputError(f"{function}: `level` must be at least 0.5 with `anytime=True`, got {level:g}.")
+    # `DEFAULT_PLANNED` is 1,000 samples; `check_count` raises unless `planned` is a whole number above 0
     size = DEFAULT_PLANNED if planned is None else check_count(function, "planned", planned)
     return AnytimeRule(planned=size, level=level)

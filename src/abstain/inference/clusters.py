@@ -32,6 +32,7 @@ def cluster_columns(function: str, clusters: ArrayLike | None, n: int) -> np.nda
     if clusters is None:
         return None
     if isinstance(clusters, (list, tuple)):
+        # two vectors of n labels, or else one vector of labels
         shapes = [np.shape(to_host(labels)) for labels in clusters] if len(clusters) == 2 else []
         if shapes != [(n,), (n,)]:
             return label_array(clusters)
@@ -42,6 +43,7 @@ def cluster_columns(function: str, clusters: ArrayLike | None, n: int) -> np.nda
             return labels
         first_labels = labels[:, 0]
         second_labels = labels[:, 1]
+    # with `codes`, the number of each sample's label; raises for a missing label
     first = group_codes(function, first_labels, argument="clusters")
     second = group_codes(function, second_labels, argument="clusters")
     return np.stack([first.codes, second.codes], axis=1)
@@ -63,7 +65,7 @@ def cluster_codes(function: str, clusters: ArrayLike | None, n: int) -> np.ndarr
     if columns.shape == (n, 2):
         # a list of n pairs of labels is not numbered yet
         codes = np.stack([np.unique(column, return_inverse=True)[1] for column in columns.T], axis=1)
-        by_kind = split_two_way(codes)
+        by_kind = split_two_way(codes)  # numbers by the first kind, by the second and by their intersections
         intersection_count = _cluster_count(by_kind.intersections)
         # one intersection for each cluster of the first kind: each lies inside one of the second
         if intersection_count == _cluster_count(by_kind.first):
@@ -91,8 +93,9 @@ def cluster_counts(clusters: np.ndarray | None) -> tuple[int, ...]:
         return ()
     codes = cluster_codes("cluster_counts", clusters, len(clusters))
     assert codes is not None
+    # one column of codes, or two; codes are 0, 1, ...
     counts = tuple(int(column.max()) + 1 for column in codes.reshape(len(codes), -1).T)
-    return () if counts == (len(codes),) else counts
+    return () if counts == (len(codes),) else counts  # as many clusters as samples: independent samples
 
 
 class TwoWayCodes(NamedTuple):
@@ -162,6 +165,7 @@ def two_way_unit_variance(
     the sum of theirs. At worst the kind with fewer degrees of freedom decides how well the result is known.
     """
     variance = two_way_variance(first.variance, second.variance, intersections.variance)
+    # at least 1 each, so that they can be divided by
     fewer_degrees_of_freedom = np.minimum(first.degrees_of_freedom(), second.degrees_of_freedom())
     # the variance of a variance that has so many degrees of freedom (Satterthwaite)
     largest_variance_of_variance = 2 * np.square(variance) / fewer_degrees_of_freedom

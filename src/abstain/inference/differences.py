@@ -38,7 +38,7 @@ from abstain.inference.standard_errors import (
     spread_by_sample,
     summarise_samples,
 )
-from abstain.metrics.limit_rules import draws_behind
+from abstain.metrics.limit_rules import DrawsBehind, draws_behind
 from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import EstimateSpread, SampleSummary, Scale
 
@@ -314,9 +314,8 @@ def compared_model_from_samples(samples: CheckedSamples) -> ComparedModel:
         for clustered in samples.by_each_clustering()  # one, or three with two kinds of clusters
     )
     summary = summarise_samples(samples)  # counts of samples, errors and independent draws, and the risk
-    # as many effective errors, or right samples if these are fewer, and a note if they are too few for a verdict;
-    # `metric.rule` says whether few right samples matter to the metric, too
-    draws = draws_behind(samples.metric.rule, _effective_errors(samples, influences), summary)
+    # `effective`: how many errors decide the estimate; `note`: that these are too few for a verdict, or ""
+    draws = _draws_behind_estimate(samples.metric, _effective_errors(samples, influences), summary)
     less_biased_estimate = leave_one_out(samples)
     if less_biased_estimate is None:  # the metric has no leave-one-out estimate, or there are weights
         less_biased_estimate = influences.estimate
@@ -333,6 +332,17 @@ def compared_model_from_samples(samples: CheckedSamples) -> ComparedModel:
         limits_at_level=lambda level: limits_in_user_units(samples, level),  # of this model alone
         unit_effects=unit_effects,
     )
+
+
+def _draws_behind_estimate(metric: Metric, effective_errors: float, sample: SampleSummary) -> DrawsBehind:
+    """As many effective errors, or right samples if these are fewer, and a note if they are too few for a verdict.
+
+    `metric.rule` says whether few right samples matter to the metric, too. Losses below 0 are no errors, and cancel in
+    the sum that `effective_errors` is made of: then draws are never too few (infinitely many, and no note).
+    """
+    if sample.has_negative_loss:
+        return DrawsBehind(effective=math.inf, note="")
+    return draws_behind(metric.rule, effective_errors, sample)
 
 
 def _effective_errors(samples: CheckedSamples, influences: SampleInfluences) -> float:
@@ -362,15 +372,15 @@ def compared_model_from_spread(
 ) -> ComparedModel:
     """Make one model of a comparison from an estimate that is known already.
 
-    `spread` (the estimate, its variance and a less biased estimate, or None) and `sample` (counts of samples, errors
-    and independent draws, and the risk) come from losses that were divided by `sample.error_size`; the result is in the
-    user's units. `effects` holds what each independent unit (sample or cluster) does to the estimate, in the user's
-    units: one array, or three with two kinds of clusters (by the first kind, by the second and by their intersections).
-    It may be empty if `compare_models` gets the sums over the units of the difference as `known_sums`.
+    `metric` is what was estimated. `spread` (the estimate, its variance and a less biased estimate, or None) and
+    `sample` (counts of samples, errors and independent draws, and the risk) come from losses that were divided by
+    `sample.error_size`; the result is in the user's units. `effects` holds what each independent unit (sample or
+    cluster) does to the estimate, in the user's units: one array, or three with two kinds of clusters (by the first
+    kind, by the second and by their intersections). It may be empty if `compare_models` gets the sums over the units of
+    the difference as `known_sums`.
     """
-    # as many effective errors, or right samples if these are fewer, and a note if they are too few for a verdict;
-    # `metric.rule` says whether few right samples matter to the metric, too
-    draws = draws_behind(metric.rule, spread.effective_errors, sample)
+    # `effective`: how many errors decide the estimate; `note`: that these are too few for a verdict, or ""
+    draws = _draws_behind_estimate(metric, spread.effective_errors, sample)
     # one unit of the estimate in the user's units
     estimate_unit = sample.error_size if metric.scales_with_loss else 1.0
     less_biased_estimate = spread.less_biased_estimate
@@ -415,7 +425,7 @@ def convert_to_one_error_size(function: str, models: Sequence[CheckedSamples]) -
             )
     # models without errors are left out: the size of an error is not known from their losses
     sizes = {model.error_size for model in models if model.zero_one and model.answered_loss.any()}
-    if not sizes:
+    if not sizes:  # no model has an error, or all have other losses
         return list(models)
     if len(sizes) == 1:
         size = sizes.pop()
@@ -690,12 +700,13 @@ def _magnitudes(models: Sequence[ComparedModel]) -> np.ndarray:
 def _make_intervals_agree(tests: Tests, level: float) -> Tests:
     """Make intervals and p-values agree: 0 lies outside exactly where the corrected p-value is below 1 - level.
 
-    They may disagree where there is no verdict (p-value 1), and where the difference of the estimates, which the
-    interval includes, and the less biased one, which the test uses, have opposite signs. Intervals of pairs that are
-    not significant are extended to 0; a significant pair whose interval holds 0 gets p-values of at least 1 - level.
+    `tests` has one entry per pair in every array; it is not changed, but returned with other limits and p-values. They
+    may disagree where there is no verdict (p-value 1), and where the difference of the estimates, which the interval
+    includes, and the less biased one, which the test uses, have opposite signs. Intervals of pairs that are not
+    significant are extended to 0; a significant pair whose interval holds 0 gets p-values of at least 1 - level.
     """
     alpha = 1 - level
-    is_significant = tests.p_adjusted < alpha
+    is_significant = tests.p_adjusted < alpha  # corrected for the number of pairs, as the limits are
     contains_zero = (tests.low <= 0) & (tests.high >= 0)
     is_contradicted = is_significant & contains_zero
     return tests._replace(
@@ -713,7 +724,7 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     [0.03, 0.06, 0.06]
     """
     p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
+    order = np.argsort(p, kind="stable")  # smallest first
     multiplied = p[order] * (len(p) - np.arange(len(p)))
     corrected = np.empty_like(p)
     corrected[order] = np.minimum(np.maximum.accumulate(multiplied), 1.0)
@@ -737,7 +748,8 @@ def corrected_levels(p_values: np.ndarray, adjusted: np.ndarray, level: float) -
     alpha = 1 - level
     factor = np.full(len(p_values), float(len(p_values)))  # Bonferroni: alpha / number of pairs
     by_holm_alone = (adjusted < alpha) & (factor * p_values >= alpha)
-    # Holm multiplied the p-value by the number of pairs that were left at its step
+    # Holm multiplied the p-value by the number of pairs that were left at its step. None of these is 0: 0 is below
+    # alpha by Bonferroni, too.
     factor[by_holm_alone] = adjusted[by_holm_alone] / p_values[by_holm_alone]
     return np.asarray(1 - alpha / factor)
 
@@ -760,7 +772,7 @@ def _sum_differences(
     taken: times that, what a unit does to an estimate is what it does on the scale. `paired` says that all models are
     on the same units; otherwise they are independent, and the sums of both models of a pair add up.
     """
-    derivative = np.ones(len(models))
+    derivative = np.ones(len(models))  # of the scale at each estimate
     used_models = np.union1d(a, b)  # other models may lie outside the scale, where it has no derivative
     derivative[used_models] = scale.derivative(less_biased[used_models])
     if not paired:
@@ -774,7 +786,9 @@ def _sum_differences(
         # of each model; more than there are columns where units that do nothing were left out
         unit_counts = np.asarray([_unit_count(model, clustering) for model in models])
         sums_by_clustering.append(
-            _sum_paired_differences(effects, effects * derivative[:, None], unit_counts, a, b)
+            _sum_paired_differences(
+                effects, scaled_effects=effects * derivative[:, None], unit_counts=unit_counts, i=a, j=b
+            )
         )
     return _combine_clusterings(sums_by_clustering)
 
@@ -884,7 +898,7 @@ def _sum_paired_differences(
     fourth_power_sum = (
         sum_of_fourths - 4 * (cubes_by_x[i, j] + cubes_by_x[j, i]) + 6 * squares_by_squares[i, j]
     )
-    # sums over units of (x_i - x_j)^2 for each pair, from the products of all pairs of rows; at least 0
+    # sums over units of (x_i - x_j)^2 for each pair, from the products of all pairs of models; at least 0
     square_sum = _squared_distances(x @ x.T, i, j)
     squared_error = _squared_distances(effects @ effects.T, i, j)
     # too few exact digits are left of a fourth power that is below 1e-6 of its terms

@@ -105,7 +105,7 @@ def request_for(metrics: Iterable[Metric]) -> EvidenceRequest:
         if isinstance(metric, PointMetric):
             if metric.cut not in cuts[metric.cut_at]:
                 cuts[metric.cut_at].append(metric.cut)
-        elif metric.is_smooth and metric.area not in areas:
+        elif metric.is_smooth and metric.area not in areas:  # `is_smooth`: it has an influence function
             areas.append(metric.area)
     return EvidenceRequest(
         areas=tuple(areas),
@@ -179,7 +179,8 @@ def positions_to_read(totals: Totals, request: EvidenceRequest) -> ByMass[np.nda
     earliest and the latest position where the true cut may be. Among the accepted masses, from the most confident down,
     come first the requested coverages, as shares of all samples, abstained ones included; and then, if a coverage at a
     risk is requested, `point_limits.CUTS` evenly spaced shares of the answered samples. Among the accepted masses of
-    right samples come the requested TPRs; none unless losses are 0/1. `totals` are the sums over the whole data set.
+    right samples come the requested TPRs; none unless losses are 0/1. `totals` are the sums over the whole data set,
+    `request` names the coverages, risks and TPRs.
     """
     # `totals` themselves are over the answered samples; with the abstained ones, of which coverages are shares:
     all_samples = weights_of_all(totals)
@@ -189,9 +190,8 @@ def positions_to_read(totals: Totals, request: EvidenceRequest) -> ByMass[np.nda
         squared_weight_sum=all_samples.squared_weight_sum,
         sample_count=all_samples.unit_count,  # each sample is a unit
     )
-    by_accepted_mass = np.stack(
-        around_coverages
-    )  # shape (5, coverages): `positions` returns the five of each cut
+    # shape (5, coverages): `positions` returns the five of each cut
+    by_accepted_mass = np.stack(around_coverages)
     if request.risks:  # which coverage has the risk is not known yet: read everywhere
         around_cuts = point_limits.positions(
             point_limits.coverages(),  # CUTS even shares
@@ -256,6 +256,7 @@ def summarise_part(table: MomentTable, totals: Totals, request: EvidenceRequest)
     if in_error_units is not totals:
         totals = in_error_units
         table = table.in_error_units(totals.error_size)
+    # the loss sum of 0/1 losses is the mass of the errors
     has_right_and_wrong = totals.zero_one and 0 < totals.loss_sum < totals.total_mass
     areas = [area for area in request.areas if has_right_and_wrong or not area.needs_both_kinds]
     column_totals = None
@@ -265,6 +266,7 @@ def summarise_part(table: MomentTable, totals: Totals, request: EvidenceRequest)
         column_totals = sum_columns(table.moment_columns)
         sums_at_positions = _sum_at_positions(table, positions_to_read(totals, request))
     return PartSummary(
+        # by area, sums over the part; the loss unit is for a user's own area, which reads losses in the user's units
         area_sums=sum_areas(table, areas, error_mass=totals.loss_sum, loss_unit=totals.error_size),
         column_totals=column_totals,
         sums_at_positions=sums_at_positions,
@@ -339,15 +341,16 @@ def _read_columns(
 
     `accepted` is the mass accepted with each row, ascending, and `accepted_above` that accepted before the first row;
     both count from the top of the whole ranking. `positions` may have any shape; the result holds their flat indices,
-    with one line for `row_mass` and one for each cumulative column. Positions below 0 count as 0. A position within
-    rounding of the start of the part belongs to it as well as to the part above, which has precedence when parts are
-    merged.
+    with one line for `row_mass` and one for each of `cumulative_columns`, which are sums from the start of the part
+    through each row. Positions below 0 count as 0. A position within rounding of the start of the part belongs to it as
+    well as to the part above, which has precedence when parts are merged.
     """
     # a little lower, so that a row which reaches a position but for rounding counts
     requested = np.maximum(positions.reshape(-1), 0.0) * (1 - SHARE_ROUNDING)
     # four times the rounding of a share: that of `requested`, and of the sums above in both parts
     is_inside = (requested <= accepted[-1]) & (requested >= accepted_above * (1 - 4 * SHARE_ROUNDING))
     inside = np.flatnonzero(is_inside)
+    # the first row that reaches each position; there is one, since none of these is beyond the last row
     row = np.searchsorted(accepted, requested[inside])
     columns = [row_mass[row], *(column[row] for column in cumulative_columns)]
     return SumsInPart(positions=inside, columns=np.stack(columns))
@@ -452,7 +455,8 @@ def _merge_accepted_sums(
     read_in_parts = [part.sums_at_positions for part in parts if part.sums_at_positions is not None]
     if len(read_in_parts) < len(parts):
         return None
-    # shape (parts, 10): sums of w, of w l, of w^2 l^j (j = 0, 1, 2) and of w^4 l^j (j = 0 ... 4) over each part
+    # Shape (parts, 10): sums of w, of w l, of w^2 l^j (j = 0, 1, 2) and of w^4 l^j (j = 0 ... 4) over each part. A part
+    # with sums at positions has these too.
     part_totals = np.asarray([part.column_totals for part in parts])
     return ByMass(
         by_accepted_mass=_merge_sums_at_positions(
@@ -509,15 +513,17 @@ def summarise_totals(totals: Totals) -> SampleSummary:
     """Counts of samples, errors and right samples, from the sums over a data set of independent samples.
 
     Losses, and with them the risk, are in units of `totals.error_size`, by which the user's losses were divided: c
-    where all are 0 or c, else usually 1. `sample_count` and `unit_count` of the result include abstained samples; its
-    other numbers are those of the answered samples alone. Counts of errors and right samples are effective ones: (sum
-    x)^2 / sum x^2 of the weights, or of the weighted losses, x. Right samples are counted for 0/1 losses only,
-    otherwise 0.
+    where all are 0 or c, else usually 1. `sample_count` and `unit_count` (independent draws, here samples) of the
+    result include abstained samples; its other numbers are those of the answered samples alone, of which there is at
+    least one. Counts of errors and right samples are effective ones: (sum x)^2 / sum x^2 of the weights, or of the
+    weighted losses, x. Right samples are counted for 0/1 losses only, otherwise 0. With negative losses the count of
+    errors has no meaning, and nothing reads it.
     """
     sample_count = totals.sample_count + totals.abstained.sample_count
     error_count = 0.0
     if totals.squared_weighted_loss_sum > 0:
-        # the root first: squares of large sums may leave the range of a float, their ratio does not
+        # The root first: the square of a large loss sum may leave the range of a float, the ratio does not. Sums of
+        # weights are never so large, since weights were divided by a unit near them.
         error_count = (totals.loss_sum / math.sqrt(totals.squared_weighted_loss_sum)) ** 2
     # what is left of the sum of w^2 without the errors, where these have loss 1
     right_squares = totals.squared_weight_sum - totals.squared_weight_sum_of_errors
@@ -678,6 +684,7 @@ def _point_interval(
     if is_share:
         low = max(low, 0.0)
         high = min(high, 1.0)
+    # two-sided; Student's t with infinitely many degrees of freedom is the normal law
     normal_quantile = limits.student_quantile(math.inf, level)
     interval = Interval(
         metric=metric.key,
@@ -690,6 +697,7 @@ def _point_interval(
         n=totals.sample_count + totals.abstained.sample_count,
         note=note,
     )
+    # `error_size` times it, if the metric scales with the loss
     return limits.in_loss_units(metric, interval, totals.error_size)
 
 

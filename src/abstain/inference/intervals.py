@@ -14,6 +14,7 @@ from abstain._check import (
     check_choice,
     check_fraction,
     check_nonnegative,
+    check_shape_of_loss,
     refuse_other_row_order,
     repetitions_error,
 )
@@ -208,7 +209,11 @@ def interval(
     def measure_part(
         loss: Array, confidence: Array, columns: dict[str, Any], error_size: float | None
     ) -> tuple[CheckedSamples, Interval]:
-        """Check the samples of one group (or all of them) and make their interval."""
+        """Check the samples of one group (or all of them) and make their interval, in the user's units.
+
+        `columns` holds the weights, abstentions, clusters and strata of these samples (None: not passed), `error_size`
+        what an error costs, for a group that may have none (None: not known). All else are arguments of `interval`.
+        """
         samples = gather(
             "interval",
             metric,
@@ -235,12 +240,20 @@ def interval(
         return measure_part(loss, confidence, columns, known_error_size)[1]
     loss = np.asarray(to_host(loss))
     confidence = np.asarray(to_host(confidence))
+    for name, column in {"confidence": confidence, **columns}.items():
+        if (
+            column is not None and name != "clusters"
+        ):  # `cluster_columns` checks these, which may be of two kinds
+            check_shape_of_loss("interval", name, column, loss)
     labels, group_of_sample = group_codes("interval", groups, loss.shape, weight=sample_weight)
     if not labels:  # no sample has any weight: the same call without groups says so
         return measure_part(loss, confidence, columns, known_error_size)[1]
     if loss.ndim == 1 and np.issubdtype(loss.dtype, np.number) and len(loss):
         # a group without an error takes the size of one from the other groups
         known_error_size = error_size_of(loss, known_error_size)
+    cluster_codes(
+        "interval", clusters, len(loss)
+    )  # raises unless there is one label, or one of each kind, per sample
     columns["clusters"] = cluster_columns("interval", clusters, len(loss))
     host_columns = {name: None if x is None else np.asarray(to_host(x)) for name, x in columns.items()}
     has_weight = group_of_sample >= 0
@@ -290,9 +303,10 @@ def _interval_at_any_time(
 def _check_method(metric: Metric, loss: np.ndarray, is_zero_one: bool, method: str | None) -> None:
     """Raise InputError for a `method` of `interval` that has no meaning for the metric and the losses.
 
-    None, the default method, is always right. `is_zero_one` says that all losses are 0 or one number. The methods are
-    scales ("log", "logit", "normal"), on which the interval by influences is symmetric, "jackknife", "bootstrap" and
-    "bca", whose correction may read influences, too.
+    None, the default method, is always right. `loss` holds the losses of the answered samples, of which only the sign
+    is read; `is_zero_one` says that all are 0 or one number. The methods are scales ("log", "logit", "normal"), on
+    which the interval by influences is symmetric, "jackknife", "bootstrap" and "bca", whose correction may read
+    influences, too.
     """
     if method is None:
         return
@@ -335,6 +349,7 @@ def interval_of_samples(
         )
     # by the influence of each sample: the estimate with its variance, and the counts of samples and draws behind it
     measured = measure("interval", samples)
+    # converts to the user's units, as above
     return make_interval(metric, measured.spread, measured.sample, level, method, loss_bound)
 
 
@@ -408,7 +423,8 @@ def _design_effect(samples: CheckedSamples, influences: np.ndarray) -> float:
     the variance with clusters and strata over that without them, at least SMALLEST_DESIGN_EFFECT. It is 1 where the
     influences are no larger than rounding errors of the losses, since their variances say nothing then.
     """
-    # weight * influence / total mass of each sample, without clusters and strata; the sum of squares is the variance
+    # weight * influence / total mass of each sample, without clusters and strata; the sum of squares is the variance,
+    # which is above 0 after the check below
     independent_effects = effects_of_units(influences, samples.as_independent_draws())
     largest_influence = samples.total_mass * np.abs(independent_effects).max()
     if largest_influence <= SUM_ROUNDING * np.abs(samples.answered_loss).max():
@@ -479,8 +495,9 @@ def _influence_on_risk(samples: CheckedSamples, coverage: float) -> np.ndarray:
     """
     loss = samples.answered_loss.astype(np.float64)
     weight = samples.answered_weights_or_ones
+    # by answered sample: 1.0 or 0.0, and a mask of the samples near the cut, of which there is at least one
     is_accepted, in_window = _find_cut(samples, weight, mass_at_cut=coverage * samples.total_mass)
-    accepted_mass = float(weight @ is_accepted)
+    accepted_mass = float(weight @ is_accepted)  # above 0: the largest confidence is always accepted
     accepted_share = accepted_mass / samples.total_mass
     risk = float(weight @ (is_accepted * loss)) / accepted_mass
     # m - R: how much larger the loss is near the cut than above it
@@ -503,11 +520,13 @@ def _influence_on_fpr(samples: CheckedSamples, tpr: float) -> np.ndarray:
     weight = samples.answered_weights_or_ones
     right_weight = weight * is_right
     right_mass = float(np.cumsum(right_weight)[-1])  # added one by one, as the sum that finds the cut is
+    # by answered sample: 1.0 or 0.0, and a mask of the samples near the cut
     is_accepted, in_window = _find_cut(samples, right_weight, mass_at_cut=tpr * right_mass)
     error_mass = float(weight @ is_error)
     accepted_share_of_right = float(weight @ (is_accepted * is_right)) / right_mass
     fpr = float(weight @ (is_accepted * is_error)) / error_mass
-    right_in_window = max(float(weight[in_window] @ is_right[in_window]), 1e-300)  # without any: a huge ratio
+    # the cut lies at a right sample, so that one is in the window; the floor only keeps 0 from being divided by
+    right_in_window = max(float(weight[in_window] @ is_right[in_window]), 1e-300)
     errors_per_right = weight[in_window] @ is_error[in_window] / right_in_window
     from_errors = is_error * (is_accepted - fpr)
     from_right = errors_per_right * is_right * (is_accepted - accepted_share_of_right)
@@ -556,7 +575,7 @@ def _macro_interval(
     """
     metric = parts[0].samples.metric  # the same in all groups
     intervals = [part.interval for part in parts]
-    # of groups without spread, whose interval is a one-sided bound from counts
+    # of groups without spread, whose interval is a one-sided bound from counts (`centre` says how one was made)
     bounds = [interval for interval in intervals if interval.centre == "bound"]
     # `is_smooth` says that the metric has an influence function
     reads_influences = metric.is_smooth and method not in ("bootstrap", "bca", "jackknife")
@@ -595,11 +614,12 @@ def _widen_by_groups(
 ) -> Interval:
     """The interval `macro` of a mean over `group_count` groups, widened by the intervals of some of them.
 
-    A group's distances from its estimate to its limits count 1 / group_count. Distances of independent groups add up as
-    squares, of dependent ones plainly; standard errors in the same way.
+    A group's distances from its estimate to its limits count 1 / group_count. `group_intervals` are those of the groups
+    that `macro` does not allow for yet. With `dependence` "independent" distances add up as squares, otherwise plainly;
+    standard errors in the same way.
     """
     terms = [macro, *group_intervals]
-    shares = [1.0] + [1 / group_count] * len(group_intervals)
+    shares = [1.0] + [1 / group_count] * len(group_intervals)  # one per term
 
     def add_up(distances: list[float]) -> float:
         """The sum of the distances, or the root of the sum of their squares, one per term, each times its share."""
@@ -629,11 +649,12 @@ def _mean_over_groups(
 ) -> Measured:
     """The plain mean of the estimates of groups with its variance, and the counts of samples behind it.
 
-    `sample_count` is the number of samples of the call. `clusters` holds the cluster of each of them, numbered from 0,
-    shape (n,) or (n, 2) for two kinds of clusters; what a cluster does is added up over all groups it is in. None:
-    samples are independent. `strata` holds the stratum of each sample, numbered from 0, which is that of its cluster;
-    None: there are none. Without clusters each group is measured within its part of the strata. No sample is in two
-    groups. The counts of draws in the result are numbers of clusters; of two kinds, the one with fewer clusters counts.
+    `parts` are the groups, with their checked samples. `sample_count` is the number of samples of the call. `clusters`
+    holds the cluster of each of them, numbered from 0, shape (n,) or (n, 2) for two kinds of clusters; what a cluster
+    does is added up over all groups it is in. None: samples are independent. `strata` holds the stratum of each sample,
+    numbered from 0, which is that of its cluster; None: there are none. Without clusters each group is measured within
+    its part of the strata. No sample is in two groups. The counts of draws in the result are numbers of clusters; of
+    two kinds, the one with fewer clusters counts.
     """
     rule = parts[0].samples.metric.rule  # of the metric, the same in all groups
     # the estimate of each group with its variance (`spread`), and the counts of samples and draws behind it (`sample`)
@@ -643,6 +664,7 @@ def _mean_over_groups(
     # What few errors, or few right samples, of a group do not show. It is added to the variance when limits are made,
     # and comes from the numbers of clusters already: clusters change only the variance that is seen, below.
     hidden_variances = [rule.hidden_variance(group.spread, group.sample) for group in measured]
+    # the estimate of the mean with its variance, for groups that share no clusters
     mean = mean_spread([group.spread for group in measured], hidden_variances)
     summary = _add_summaries([group.sample for group in measured], sample_count)
     if clusters is None:
@@ -655,8 +677,8 @@ def _with_shared_clusters(
 ) -> Measured:
     """The mean over groups with the variance and the number of draws that follow from clusters across groups.
 
-    `mean_of_groups` takes the groups for independent. `clusters` holds the cluster of each sample of the call, numbered
-    from 0, in two columns for two kinds of clusters; `strata` the stratum of each (None: there are none). What a
+    `mean_of_groups` takes the groups, `parts`, for independent. `clusters` holds the cluster of each sample of the
+    call, numbered from 0, in two columns for two kinds of clusters; `strata` the stratum of each (None: none). What a
     cluster does to the mean is added up over all samples it has, whatever their groups.
     """
     group_count = len(parts)
@@ -702,11 +724,12 @@ def _with_shared_clusters(
 def _add_summaries(summaries: Sequence[SampleSummary], sample_count: int) -> SampleSummary:
     """Counts behind the mean over groups: of samples, errors and draws their sums; the risk is the groups' plain mean.
 
-    A draw is a sample, or a cluster: `error_draws` are those of errors, `right_draws` those of right samples.
-    `pair_count` counts disjoint pairs of a right sample and an error. No sample is in two groups, so sums count each
-    once; a cluster that is in several groups counts in each. `sample_count` is the number of samples of the call, those
-    of no group included. The ratio of the largest cluster to the mean one is that of the group where it is largest.
-    `error_size` is the same in all groups, if the metric scales with it.
+    `summaries` has one entry per group, of the samples of that group alone. A draw is a sample, or a cluster:
+    `error_draws` are those of errors, `right_draws` those of right samples. `pair_count` counts disjoint pairs of a
+    right sample and an error. No sample is in two groups, so sums count each once; a cluster that is in several groups
+    counts in each. `sample_count` is the number of samples of the call, those of no group included. The ratio of the
+    largest cluster to the mean one is that of the group where it is largest. `error_size` is the same in all groups, if
+    the metric scales with it.
     """
     return summaries[0]._replace(
         sample_count=sample_count,
@@ -786,6 +809,7 @@ def evidence_of_blocks(blocks: Blocks, metrics: Sequence[Metric], repetitions: b
     weights that are repetitions and they are not.
     """
     if not repetitions:
+        # a new table: all weights over one number, so that their powers stay in range
         blocks = blocks.in_units()
     tables = [table_from_blocks(blocks)]  # one part, which is the whole ranking
     # sums of w and of w^2 equal the count only where every w is 1

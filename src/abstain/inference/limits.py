@@ -121,7 +121,7 @@ def degrees_of_freedom(
     They lie between `smallest` and n - 1, where n is `unit_count`; where n - 1 is less than `smallest`, they are n - 1,
     but at least 1. Numbers or arrays, entry by entry.
     """
-    largest = np.maximum(1.0, np.asarray(unit_count) - 1.0)
+    largest = np.maximum(1.0, np.asarray(unit_count) - 1.0)  # of n units, n - 1 deviations are free
     twice_square = 2 * np.square(variance)
     # at most `largest`, also where `variance_of_variance` is 0 or a rounding error; 1e-300 keeps 0 / 0 from being NaN
     least_divisor = np.maximum(twice_square / largest, 1e-300)
@@ -172,6 +172,7 @@ def make_interval(
         In the user's units of the loss.
     """
     bound = None if loss_bound is None else loss_bound / sample.error_size
+    # "error units": losses divided by `error_size`, c where all losses are 0 or c
     interval = _interval_in_error_units(metric, spread, sample, level, method, bound, centre_name)
     # `error_size` times it, if it scales with the loss
     return in_loss_units(metric, interval, sample.error_size)
@@ -299,12 +300,13 @@ def limits_without_spread(
     # of the population: what no draw shows makes up at most this share, with probability `level`
     largest_unseen = sample.largest_unseen_share(level)
     if sample.risk == 0:
-        limits = rule.without_errors(largest_risk=largest_unseen)  # None: the rule knows none
+        # limits of the metric where the risk may be as large as that; None: the rule knows none
+        limits = rule.without_errors(largest_risk=largest_unseen)
         if limits is None or not metric.scales_with_loss or loss_bound is None:
             return limits
         low, high = limits  # for errors of size 1; those not seen may be as large as the bound
         return low, loss_bound * high
-    if sample.risk == 1:
+    if sample.risk == 1:  # of 0/1 losses: every sample is wrong
         return rule.all_wrong(smallest_risk=1 - largest_unseen)
     # all right samples above all errors, or all below, or all tied
     return rule.perfect_or_constant(estimate, sample, level)
@@ -420,6 +422,7 @@ def _solve_increasing(function: Callable[[np.ndarray], np.ndarray], target: np.n
     bracket that did not move is halved (the Illinois rule): that converges to rounding in about ten steps.
     """
     most_steps = 60  # doubling 60 times reaches 1e18; false position stops long before
+    # double `high` until it is an upper end of the bracket in every entry
     low = np.zeros_like(target)
     high = np.ones_like(target)
     for _ in range(most_steps):
@@ -434,7 +437,7 @@ def _solve_increasing(function: Callable[[np.ndarray], np.ndarray], target: np.n
         is_flat = rise == 0
         middle = np.where(is_flat, high, high - error_high * (high - low) / np.where(is_flat, 1.0, rise))
         error_middle = function(middle) - target
-        crosses = error_high * error_middle < 0
+        crosses = error_high * error_middle < 0  # the solution lies between `high` and `middle`
         low = np.where(crosses, high, low)
         error_low = np.where(crosses, error_high, error_low / 2)
         high = middle

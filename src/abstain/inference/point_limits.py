@@ -131,12 +131,13 @@ def positions(
     A window is as wide as the standard error of the mass above a quantile, and at least as wide as WINDOW_SAMPLES
     samples. The earliest and the latest cut are where the true cut may lie with 95% confidence, at any level of the
     limits: the sums at these positions are read once and serve all levels. Positions may lie outside [0, `mass`].
-    `mass` is the total weight of the samples, `squared_weight_sum` the sum of their squared weights. Shares lie in
-    [0, 1]. Masses count from the most confident sample down: above the cut they are smaller.
+    `mass` is the total weight of the `sample_count` samples, `squared_weight_sum` the sum of their squared weights.
+    Shares lie in [0, 1]. Masses count from the most confident sample down: above the cut they are smaller.
     """
     cut = share * mass
+    # standard error of the mass above a fixed threshold: each sample lies above it or not
     cut_error = np.sqrt(share * (1 - share) * squared_weight_sum)
-    window = np.maximum(cut_error, WINDOW_SAMPLES * mass / sample_count)
+    window = np.maximum(cut_error, WINDOW_SAMPLES * mass / sample_count)  # of 5 samples at least
     return AroundCut(
         cut=cut,
         window_above=cut - window,
@@ -224,8 +225,9 @@ def risk_limits(
         Where many samples have the confidence at the cut: "cut may move" includes the limits at the neighbouring
         confidences that the cut may fall on; "threshold is fixed" keeps the cut there.
     """
-    around = accepted_sums.by_position()
+    around = accepted_sums.by_position()  # the sums at each of the five positions
     cut = around.cut
+    # the mean loss next to the cut, above it and below it
     local_risks = (_local_risk(cut, around.window_above), _local_risk(cut, around.window_below))
     low, high = _limits_at_cut(cut, local_risks, weights, level, design_effect, cluster_effect)
     # standard error of the mass above the cut
@@ -279,23 +281,24 @@ def _local_risk(cut: AcceptedSums, window_end: AcceptedSums) -> np.ndarray:
 def _influence_power(p: int, cut: AcceptedSums, local_risk: np.ndarray, weights: WeightTotals) -> np.ndarray:
     """Sum over all samples of v^p (p = 2 or 4), where v is the weight times the influence on the risk R at each cut.
 
-    With local risk m (the mean loss of samples next to the cut), accepted mass N and total mass W, a sample of weight w
-    and loss l has v = w (1(accepted) (l - m) / N + (m - R) / W). The sum is expanded in the sums of w^p l^j over the
-    accepted samples, which `cut` holds. `weights` holds the sums of w, w^2 and w^4 over all samples. All arrays have
-    one entry per cut.
+    With m the `local_risk` (the mean loss of samples next to the cut), accepted mass N and total mass W, a sample of
+    weight w and loss l has v = w (1(accepted) (l - m) / N + (m - R) / W). The sum is expanded in the sums of w^p l^j
+    over the accepted samples, which `cut` holds. `weights` holds the sums of w, w^2 and w^4 over all samples. All
+    arrays have one entry per cut.
     """
     accepted_moments = cut.squared_weight_moments if p == 2 else cut.fourth_power_moments  # by rising j
     weight_power_sum = weights.squared_weight_sum if p == 2 else weights.fourth_power_weight_sum
     rejected = (local_risk - cut.risk) / weights.total_mass  # influence of a rejected sample
     const = rejected - local_risk / cut.accepted_mass  # of an accepted one: const + slope * l
     slope = 1 / cut.accepted_mass
-    const_powers = _powers_up_to(p, const)
+    const_powers = _powers_up_to(p, const)  # 1, const, ..., const^p
     slope_powers = _powers_up_to(p, slope)
     accepted_sum = sum(
         math.comb(p, j) * const_powers[p - j] * slope_powers[j] * accepted_moments[j] for j in range(p + 1)
     )
+    # sum of w^p over the samples that are not accepted
     rejected_sum = rejected**p * (weight_power_sum - accepted_moments[0])
-    return np.maximum(accepted_sum + rejected_sum, 0.0)
+    return np.maximum(accepted_sum + rejected_sum, 0.0)  # never below 0 by rounding
 
 
 def _powers_up_to(p: int, base: np.ndarray) -> list[Any]:
@@ -341,7 +344,7 @@ def _limits_at_cut(
             level=level,
             draws_by_variance=_equivalent_draws(risk, variance, weights, level),  # read at other risks
         )
-    quantile = student_quantile(variance.degrees_of_freedom(), level)
+    quantile = student_quantile(variance.degrees_of_freedom(), level)  # two-sided, of Student's t
     half_width = quantile * np.sqrt(variance.variance)
     scale = Scale("normal") if weights.has_negative_loss else Scale("log")
     is_on_scale = scale.contains(risk)  # a risk of 0 has no logarithm
@@ -365,7 +368,7 @@ def proportion_limits(
     the two-sided confidence level, such as 0.95.
     """
     tail = (1 - level) / 2
-    is_extreme = np.abs(share - 0.5) > 0.5 - SUM_ROUNDING
+    is_extreme = np.abs(share - 0.5) > 0.5 - SUM_ROUNDING  # 0 or 1, but for rounding
     share = np.where(is_extreme, np.round(share), share)
     size = draws if draws_by_variance is None else draws_by_variance
     # Jeffreys': half a draw is added to those that count and to those that do not
@@ -506,7 +509,7 @@ def scaled_by_answered_share(
     """
     low, high = limits
     share_low, share_high = proportion_limits(np.asarray(answered_share), np.asarray(draws), level)
-    product = answered_share * coverage
+    product = answered_share * coverage  # the coverage as a share of all samples
     below = math.hypot(answered_share * (low - coverage), coverage * (float(share_low) - answered_share))
     above = math.hypot(answered_share * (high - coverage), coverage * (float(share_high) - answered_share))
     return product - below, product + above
@@ -594,7 +597,8 @@ def _fpr_slope(
     """Slope of the FPR as a function of the TPR, between the cut and the end of a window above or below it.
 
     That is the share of all errors which lies between, over the share of all right samples which does; losses are 0/1.
-    `errors` and `right` hold the total masses of both kinds. 0 where no right samples lie between.
+    `cut` and `window_end` hold the sums accepted down to these two places, `errors` and `right` the total masses of
+    both kinds. 0 where no right samples lie between.
     """
     # both differences are negative where the window is below the cut, which their ratio does not show
     errors_between = cut.accepted_loss - window_end.accepted_loss
@@ -629,6 +633,7 @@ def _fpr_influence_power(
     A = (cut.accepted_mass - cut.accepted_loss) / right.mass
     from_errors = (1 - F) ** p * accepted_errors + F**p * (all_errors - accepted_errors)
     from_right = (1 - A) ** p * accepted_right + A**p * (all_right - accepted_right)
+    # the mean over both estimates of rho^p, which is even in rho since p is
     slope_power = (fpr_slopes[0] ** p + fpr_slopes[1] ** p) / 2 if fpr_slopes else 0.0
     return from_errors / errors.mass**p + slope_power * from_right / right.mass**p
 
@@ -643,12 +648,13 @@ def _equivalent_draws(
     like that of a plain proportion; so is the design effect of clusters, which is a factor of it. `weights` holds the
     sums over all samples. Arrays have one entry per cut.
     """
+    # a proportion of n draws has the variance share * (1 - share) / n
     draws = share * (1 - share) / np.where(variance.variance > 0, variance.variance, 1.0)
     # sum w = sum w^2 = sum w^4: all weights are 0 or 1
     is_unweighted = weights.total_mass == weights.squared_weight_sum == weights.fourth_power_weight_sum
     if is_unweighted:
         return draws
-    normal_quantile = student_quantile(math.inf, level)
+    normal_quantile = student_quantile(math.inf, level)  # infinitely many degrees of freedom: the normal law
     quantile_ratio = normal_quantile / student_quantile(variance.degrees_of_freedom(), level)
     return draws * quantile_ratio**2
 

@@ -82,9 +82,9 @@ class _Share(NamedTuple):
     def limits(self, level: float) -> Limits:
         """Lower and upper limit of the share: those of a proportion of as many draws as have its variance.
 
-        `level` is the two-sided confidence level, such as 0.95. `self.unit_effects` holds what each unit (question or
-        cluster) does to the share, so that their sum of squares is its variance; `self.draws` is the effective number
-        of units.
+        `level` is the two-sided confidence level, such as 0.95. `self.unit_effects` holds what each unit (question or,
+        with `self.has_clusters`, cluster) does to the share, so that their sum of squares is its variance; `self.draws`
+        is the effective number of units.
 
         Where the share is 0 (or 1), questions that count in full (or that do not) were not seen, but may be part of the
         population. The largest probability of one that no draw shows is turned into a share of the denominator: such a
@@ -99,6 +99,7 @@ class _Share(NamedTuple):
         # share follows from the share, as limits of a proportion take it.
         if self.has_clusters:
             freedom = variance.degrees_of_freedom()
+            # the normal quantile over Student's, at most 1
             quantile_ratio = student_quantile(math.inf, level) / student_quantile(freedom, level)
             equivalent_draws = equivalent_draws * float(quantile_ratio) ** 2
         low, high = proportion_limits(
@@ -141,6 +142,8 @@ def _make_share(
     where one of the kinds is not in the sample.
     """
     largest = _largest_ratio(metric, weights)
+    # what each question adds: the sum of each weight times its count, such as how right the answer is; above 0 over all
+    # questions together, as `metric.value` has checked
     denominators = answers.weighted_count(metric.denominator)  # one entry per question
     # as large as the denominator for a question that counts in full, smaller for others
     numerators = answers.weighted_count(weights) / largest.ratio
@@ -156,6 +159,7 @@ def _make_share(
     return _Share(
         largest_ratio=largest.ratio,
         share=share,
+        # what each unit does to the share, by each clustering; the sum of squares is the variance
         unit_effects=tuple(_effects_of_units(influences, codes) for codes in clusterings),
         draws=effective_units(denominators),
         counted_units=effective_units(numerators),
@@ -193,7 +197,7 @@ def _largest_ratio(metric: AnswerMetric, weights: dict[str, float]) -> _LargestR
     """
     possible = kinds_of_question()  # graded answers, with one question of each kind
     denominators = possible.weighted_count(metric.denominator)  # one entry per kind of question
-    is_counted = denominators > 0
+    is_counted = denominators > 0  # some kind is: a metric has a denominator
     denominators = denominators[is_counted]
     ratios = possible.weighted_count(weights)[is_counted] / denominators
     has_largest = ratios == ratios.max()
@@ -275,6 +279,7 @@ class AnswerEstimate(NamedTuple):
         value, less `self.losses`; either may be None, which counts as 0 without any spread. The distances from both to
         their limits are combined like correlated standard errors.
         """
+        # how far the limits lie below and above the part itself; 0 and 0 for None
         below_gain, above_gain = _distances_to_limits(self.gains, level)
         below_loss, above_loss = _distances_to_limits(self.losses, level)
         correlation = self._correlation()
@@ -297,6 +302,7 @@ class AnswerEstimate(NamedTuple):
         """
         if self.gains is None or self.losses is None:
             return 0.0
+        # `unit_effects`: what each unit does to the share; the sum of squares is its variance
         gain_variance = _variance_of(self.gains.unit_effects).variance
         loss_variance = _variance_of(self.losses.unit_effects).variance
         product_of_deviations = math.sqrt(gain_variance * loss_variance)
@@ -434,6 +440,7 @@ def interval_of_mean(
     are independent). `function` begins the message of an error. `level` is the two-sided confidence level, such as
     0.95. InputError with fewer than two independent units.
     """
+    # the accuracy is the mean of `right`, which may hold fractions, over all questions
     as_answers = GradedAnswers(right=values, attempted=np.ones(len(values), dtype=bool))
     estimated = estimate_from_answers(function, ANSWER_METRICS["accuracy"], as_answers, clusters)
     return replace(estimated.interval(level), metric=name)

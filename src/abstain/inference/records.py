@@ -246,7 +246,7 @@ class CurveBand(_tables.Notebook):
         written beside the curve, unless it is empty. `risk_scale="log"` is for risks that span decades.
         """
         axes: Any = _plots.make_axes(ax, size=size)
-        title = _tables.escape_controls(name)
+        title = _tables.escape_controls(name)  # without characters that cannot be printed
         curve = (title, self.coverage, self.risk)
         # drawn around the curve of that name, an empty one too: of a band, `coverage`, `low` and `high` are read
         bands = {title: self}

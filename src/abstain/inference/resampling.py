@@ -52,7 +52,8 @@ def delete_each_sample(samples: CheckedSamples) -> Deletions | None:
     abstained, or with fewer than 3 samples. Clusters and strata are not read. Values are in units of
     `samples.error_size`.
     """
-    deletion = samples.metric.deletion  # "mean" for the risk, "area" for an area under the curve, or None
+    # which formula for left-out samples fits: "mean" for the risk, "area" for an area under the curve; None: no formula
+    deletion = samples.metric.deletion
     n = samples.sample_count
     # no weights, and no sample abstained
     is_plain = samples.answered_weight is None and samples.is_answered is None
@@ -64,6 +65,7 @@ def delete_each_sample(samples: CheckedSamples) -> Deletions | None:
         return Deletions(estimate=total / n, without_each=(total - loss.astype(np.float64)) / (n - 1))
     area = samples.metric.area
     assert isinstance(area, AreaUnderCurve)
+    # the area of all samples, and below that of all but one, for each in turn
     estimate = area_of_samples(
         loss, samples.answered_confidence, weight=None, estimator=area.estimator, ties=area.ties
     )
@@ -90,7 +92,7 @@ def delete_each_unit(samples: CheckedSamples) -> Deletions:
     row_count = len(row_mass)
     # the row of each sample in ranked order; without ties (None) each sample is a row
     row_of_ranked = np.arange(len(loss)) if ranked.row_of_sample is None else ranked.row_of_sample
-    row_of_sample = ranked.in_input_order(row_of_ranked)
+    row_of_sample = ranked.in_input_order(row_of_ranked)  # the same by answered sample, in input order
     weight = samples.answered_weights_or_ones
     weighted_loss = weight * loss
     answered_by_unit = _answered_samples_by_unit(samples)
@@ -142,7 +144,8 @@ def _value_of_rows(samples: CheckedSamples, mass: np.ndarray, loss: np.ndarray, 
         return oracle_rows(xp, samples.answered_loss[is_kept].astype(np.float64), weight)
 
     has_mass = mass > SUM_ROUNDING * mass.max()  # less is a rounding error of what was subtracted
-    rows = Rows.accumulate(mass[has_mass], loss[has_mass])
+    rows = Rows.accumulate(mass[has_mass], loss[has_mass])  # adds the sums accepted down to each entry
+    # all that the value of a metric can depend on
     table = _curve_table(samples, rows, total_mass=rows.total_mass[0], rows_by_loss=rows_by_loss)
     return float(samples.metric.compute(table))
 
@@ -208,7 +211,7 @@ def interval(
     _check_units_can_be_redrawn(
         "interval", samples, strata, or_else="or leave `method` out, whose limits allow for it"
     )
-    compute_metric = metric_of_draw(samples)
+    compute_metric = metric_of_draw(samples)  # a function from replicates to one value for each
     estimate = float(compute_metric(observed_draw(samples))[0])  # of the sample itself, the only replicate
     values = compute_replicates(samples, compute_metric, replicates, rng, progress)
     values = values[np.isfinite(values)]
@@ -354,8 +357,8 @@ def compute_replicates(
     """Draw so many bootstrap replicates of the samples and return `compute` of each of them, along the first axis.
 
     `compute` takes a batch of replicates and returns one value (or row of values) for each. Values are not finite where
-    the statistic is undefined, as in a replicate without errors; callers drop them. `progress` says whether to show a
-    bar; None: if it takes long.
+    the statistic is undefined, as in a replicate without errors; callers drop them. `rng` is the source of all
+    randomness. `progress` says whether to show a bar; None: if it takes long.
     """
     resampler = make_resampler(samples)
     values = []
@@ -384,9 +387,12 @@ def _curve_table(
 
     `rows` hold mass and loss at each distinct confidence, most confident first; `rows_by_loss()` returns the same
     samples, smallest loss first, and is called only for metrics that read the best possible order. `total_mass`
-    includes abstained samples. All losses were divided by `samples.error_size`. For a metric that scales with the loss
-    they stay so (its interval is converted at the end); for any other metric they are converted to the user's units
-    here.
+    includes abstained samples.
+
+    All losses were divided by `samples.error_size`: c where all of the user's losses are 0 or c, else usually 1. For a
+    metric that scales with the loss they stay so (its interval is converted at the end); for any other metric they are
+    converted to the user's units here. `samples.answered_weight` is None where the user passed no weights. The flags
+    tell the metric whether masses are counts of samples: without weights, or with whole ones (repetitions, or all 1).
     """
     loss_unit = 1.0 if samples.metric.scales_with_loss else samples.error_size
     return CurveTable(
@@ -489,7 +495,7 @@ def curve_band(
     risks, masses = _read_at_coverages(observed_draw(samples), grid)
     risk = risks[0]
     accepted_mass = masses[0]
-    # weights need not be counts, but the spread depends on counts
+    # weights need not be counts, but the spread depends on numbers of samples
     samples_per_mass = len(samples.answered_loss) / samples.answered_mass
     phi = _arcsine_risk(risk / largest_loss, accepted_mass * samples_per_mass)
     # standard deviation on the arcsine scale
@@ -529,14 +535,15 @@ def _widen_for_few_errors(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Widen a band around a curve where few errors, or few right samples, are accepted; returns its two ends.
 
-    There it must hold the simultaneous limits of a proportion, in full with up to FEW errors, and less and less until
-    there are twice as many. `risk`, `accepted_mass`, `low` and `high` are the curve and the band at each coverage
-    (ascending). Losses lie in [0, largest_loss], in units of `samples.error_size`, as do `risk`, `low` and `high`.
-    `level` is that of the whole band.
+    There it must hold the simultaneous limits of a proportion, in full with up to FEW (eight) errors, and less and less
+    until there are twice as many. `risk`, `accepted_mass`, `low` and `high` are the curve and the band at each coverage
+    (ascending); none is changed in place. Losses lie in [0, largest_loss], in units of `samples.error_size`, as do
+    `risk`, `low` and `high`. `level` is that of the whole band.
     """
     order = argsort_descending(samples.answered_confidence)  # most confident first
     weight = samples.answered_weights_or_ones[order]
     loss = samples.answered_loss[order].astype(np.float64) / largest_loss
+    # the sample with which the sum of weights reaches the accepted mass, but for rounding
     last_accepted = np.searchsorted(np.cumsum(weight), accepted_mass * (1 - SUM_ROUNDING))
     last_accepted = np.minimum(last_accepted, len(order) - 1)  # index into `order`, for each coverage
     # draws per sample: a cluster is one draw; 1 without clusters
@@ -576,7 +583,7 @@ def _check_coverages(coverage: Array | None, n: int, answered_share: float) -> n
     coverage. Raises InputError if there are no coverages, or one of them is not above 0 or is larger than that.
     """
     if coverage is None:
-        # of the answered samples: not so few that the band says nothing
+        # of the answered samples: 0.05 or 20 samples, not so few that the band says nothing
         lowest = min(1.0, max(SMALLEST_BAND_COVERAGE, FEWEST_BAND_SAMPLES / n))
         return np.linspace(lowest, 1.0, BAND_POINTS) * answered_share
     grid = np.sort(np.asarray(coverage, dtype=np.float64).reshape(-1))
@@ -590,8 +597,9 @@ def _check_coverages(coverage: Array | None, n: int, answered_share: float) -> n
 def _read_at_coverages(draw: Replicates, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Read the selective risk and the accepted mass of each bootstrap replicate at each coverage of `grid`.
 
-    Both results have shape (replicates, coverages). A coverage is attained between samples: the smallest one that is
-    not below the grid point is read. A replicate that answers less than a grid point is read at its largest coverage.
+    `draw` holds the replicates; `grid` is ascending, as shares of all samples, abstained ones included. Both results
+    have shape (replicates, coverages). A coverage is attained between samples: the smallest one that is not below the
+    grid point is read. A replicate that answers less than a grid point is read at its largest coverage.
     """
     # mass and loss at each distinct confidence, most confident first: shape (replicates, confidences)
     rows = draw.rows

@@ -461,7 +461,8 @@ class Measured(NamedTuple):
     def in_user_units(self) -> Measured:
         """The same in the user's units: losses, and the estimate of a metric that scales with them, times `error_size`.
 
-        Counts of errors, right samples and draws have no unit.
+        For such metrics only: the estimate is multiplied whatever the metric is, and the caller has checked that it
+        scales. Counts of errors, right samples and draws have no unit.
         """
         size = self.sample.error_size
         return Measured(
@@ -522,9 +523,9 @@ def spread_by_sample(function: str, samples: CheckedSamples) -> EstimateSpread:
 def _combine_clusterings(spreads: Sequence[EstimateSpread], cluster_counts: Sequence[int]) -> EstimateSpread:
     """An estimate with its variance for two kinds of clusters, from three: by each kind and by their intersections.
 
-    `cluster_counts` holds the number of clusters of each, in the same order. Variances V combine to V_A + V_B - V_AB.
-    `two_way_unit_variance` also says how well the result is known: its variance of the variance, and the smaller number
-    of clusters.
+    `spreads` are these three, of the same estimate, in this order. `cluster_counts` holds the number of clusters of
+    each, in the same order. Variances V combine to V_A + V_B - V_AB. `two_way_unit_variance` also says how well the
+    result is known: its variance of the variance, and the smaller number of clusters.
     """
     variance = two_way_unit_variance(
         *(
@@ -568,6 +569,7 @@ def _spread_of_influences(
         contribution_sum = weighted_loss_sum / samples.total_mass
         squared_contribution_sum = squared_weighted_loss_sum / samples.total_mass**2
     else:
+        # by unit: the sum of weight * influence / total mass over its samples
         effects = effects_of_units(influences.influence, samples)
         unit_count = len(effects)
         influence_sums = power_sums(effects.__getitem__, unit_count)
@@ -629,7 +631,9 @@ def evidence_of_samples(samples: CheckedSamples) -> Evidence:
     loss = samples.answered_loss
     weight = samples.answered_weight
     request = request_for([samples.metric])  # the area that the metric is made of, or the point of the curve
-    best_area = None  # of 0/1 losses it is known from the risk alone, except with relative weights
+    # The area of the best order of the samples, by loss. Of 0/1 losses it is known from the risk alone, except with
+    # relative weights; for other losses the caller does not come here with a metric that reads it.
+    best_area = None
     if samples.zero_one and not samples.has_whole_weights and samples.metric.reads_best_curve_area:
         best_area = float(oracle_area(np, loss.astype(np.float64), weight, request.estimator))
     # A metric with an influence function of its own needs one table of everything; otherwise parts of PIECE samples
@@ -704,7 +708,7 @@ def summarise_samples(samples: CheckedSamples, known_totals: Totals | None = Non
 
 
 def _fewer_draws(first: SampleSummary, second: SampleSummary) -> SampleSummary:
-    """Counts of samples and draws for two kinds of clusters, from those by each kind: the smaller numbers of draws.
+    """Counts of samples and draws for two kinds of clusters, `first` and `second`: the smaller numbers of draws.
 
     Of the largest cluster ratios the larger one counts. All other fields do not depend on clusters.
     """
@@ -736,8 +740,9 @@ def leave_one_out(samples: CheckedSamples) -> float | None:
     # the definition says whether its intervals use it, the area whether its estimator has a leave-one-out version
     if not metric.is_centred_on_leave_one_out or not has_unit_weights or not metric.area.has_leave_one_out:
         return None
-    if samples.ranked_by_confidence is not None:
+    if samples.ranked_by_confidence is not None:  # sorted before
         return samples.ranked_by_confidence.leave_one_out_area(metric.area)
+    # sorted here: the area by the estimator "loo", whatever estimator the metric has
     area = area_of_samples(
         samples.answered_loss,
         samples.answered_confidence,
@@ -833,7 +838,8 @@ def effects_of_units(values: np.ndarray, samples: CheckedSamples, centred: bool 
     if any, must be of one kind.
 
     With `centred`, values have mean 0 and the results are enlarged so that the sum of their squares is an unbiased
-    variance: by clusters, or within each stratum. Raises InputError if there is only one cluster.
+    variance: by clusters, or within each stratum. Samples without clusters and strata are not enlarged, nor is anything
+    without `centred`. Raises InputError if there is only one cluster.
     """
     weights = samples.weights_of_all
     effects = (values if weights is None else values * weights) / samples.total_mass
@@ -863,7 +869,7 @@ def effects_within_strata(effects: np.ndarray, stratum_of_unit: np.ndarray) -> n
 
     Deviations in a stratum of m units are enlarged by sqrt(m / (m - 1)), so that the sum of squares is an unbiased
     variance. A stratum of one unit says nothing about its spread: its effect is left as it is, which is on the safe
-    side, since effects over all strata have mean 0. Strata are numbered 0, 1, ..., and each has a unit.
+    side, since effects over all strata have mean 0. `stratum_of_unit` numbers strata 0, 1, ..., and each has a unit.
     """
     unit_counts = np.bincount(stratum_of_unit)
     mean_of_stratum = np.bincount(stratum_of_unit, effects) / unit_counts
