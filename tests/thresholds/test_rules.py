@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 
 import numpy as np
 import pytest
@@ -605,3 +606,21 @@ def test_the_repr_has_the_threshold_as_the_number_that_people_know(rule):
     )
     every = abstain.select_threshold(wrong, -np.log1p(-p), cost=0.5, score="max_softmax", units="key")
     assert f"max_softmax at least {-np.expm1(-every.value):.4g} (" in repr(every)
+
+
+def test_rules_by_group_and_of_several_promises_show_the_number_that_people_know():
+    rng = np.random.default_rng(0)
+    n = 3000
+    logits = rng.normal(size=(n, 4))
+    labels = rng.integers(0, 4, n)
+    logits[np.arange(n), labels] += 2.5
+    groups = rng.choice(["a", "b"], n)
+    by_group = abstain.select_threshold(logits=logits, labels=labels, risk=0.06, groups=groups)
+    for name, rule in by_group.thresholds.items():
+        probability = 1 - math.exp(-rule.value)  # the rank key of a probability p is -ln(1 - p)
+        line = next(line for line in repr(by_group).splitlines() if line.startswith(f"  {name} "))
+        assert f"max_softmax above {probability:.4g} " in line
+    risks = dict.fromkeys(range(4), 0.1)
+    of_promises = abstain.select_threshold(logits=logits, labels=labels, risk=risks)
+    probability = 1 - math.exp(-of_promises.value)
+    assert f"that is:     max_softmax above {probability:.4g} (the rule compares" in repr(of_promises)

@@ -30,7 +30,14 @@ from abstain.thresholds.record import (
     state_cluster_limit,
     state_rule,
 )
-from abstain.thresholds.rules import GroupThresholds, Kind, Origin, Threshold, refuse_other_rule
+from abstain.thresholds.rules import (
+    GroupThresholds,
+    Kind,
+    Origin,
+    Threshold,
+    explain_rule,
+    refuse_other_rule,
+)
 
 Count = Annotated[int, Within(0)]
 
@@ -170,9 +177,13 @@ class JointRule(_tables.Notebook):
                 facts.append((f"feasible {name}", str(rule.advice)))
         return facts
 
+    def _shown_facts(self) -> list[tuple[str, str]]:
+        """Return the facts that the repr shows."""
+        return self.facts()
+
     def __repr__(self) -> str:
         kind = type(self).__name__
-        facts = self.facts()
+        facts = self._shown_facts()
         width = max(len(heading) for heading, _ in facts) + 2
         head = kind if self.feasible else f"{kind}: nothing keeps all promises"
         return "\n".join([head, *(f"  {heading + ':':<{width}}{text}" for heading, text in facts)])
@@ -255,6 +266,16 @@ class JointThreshold(JointRule, Stored):
         """How later confidences are compared with the threshold: the same for all promises."""
         cut: Cut = self.any_promise.cut
         return cut
+
+    @property
+    def plain_rule(self) -> str | None:
+        """The rule with the number that people know; None unless it compares rank keys, as in `Threshold`."""
+        plain_rule: str | None = self.any_promise.plain_rule
+        return plain_rule
+
+    def _shown_facts(self) -> list[tuple[str, str]]:
+        """Return the facts, pairs of a heading and a text, with `plain_rule` behind the first, which is the rule."""
+        return explain_rule(self.facts(), self.plain_rule)
 
     @property
     def reference(self) -> Reference:

@@ -195,6 +195,13 @@ class Promised(Stored):
         return html_table({"": names, repr(self).partition("\n")[0]: texts})
 
 
+def explain_rule(facts: list[tuple[str, str]], plain_rule: str | None) -> list[tuple[str, str]]:
+    """The facts of a rule, of which the first is the rule itself, with `plain_rule` behind it; None adds nothing."""
+    if plain_rule is None:
+        return facts
+    return [*facts[:1], ("that is", f"{plain_rule} (the rule compares its rank key)"), *facts[1:]]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Threshold(Promised):
     """Accept when `confidence >= value`: what `select_threshold` gives.
@@ -288,23 +295,26 @@ class Threshold(Promised):
             return "accept nothing"
         return "accept everything" if self.value == -np.inf else f"confidence >= {self.value!r}"
 
-    def _shown_facts(self) -> list[tuple[str, str]]:
-        """Return the facts, and behind the rule the threshold as the number that people know, if it is a rank key.
+    @property
+    def plain_rule(self) -> str | None:
+        """The rule with the number that people know, such as "max_softmax above 0.523".
 
-        Facts are pairs of a heading and a text; the rule is the first. A rank key stands in for a score that saturates
-        (rounds to its largest value, such as 1, for many samples): it orders samples in the same way and does not.
+        None unless the rule compares rank keys. A rank key stands in for a score that saturates (rounds to its largest
+        value, such as 1, for many samples): it orders samples in the same way and does not.
         """
-        facts = super()._shown_facts()
         score = self.cut.score
         if score is None or not scores.by_name(score).saturates or self.cut.source == "plain":
-            return facts
+            return None
         if self.value is None or not np.isfinite(self.value):  # accepts nothing, or everything
-            return facts
+            return None
         # just above a rejected confidence, which looks the same in a few digits, or at an accepted one
         comparison = "above" if self.lies_above else "at least"
         # `key_text`: the rank key as a plain number, such as a probability
-        meaning = f"{score} {comparison} {key_text(score, self.value)} (the rule compares its rank key)"
-        return [*facts[:1], ("that is", meaning), *facts[1:]]
+        return f"{score} {comparison} {key_text(score, self.value)}"
+
+    def _shown_facts(self) -> list[tuple[str, str]]:
+        """Return the facts, pairs of a heading and a text, with `plain_rule` behind the first, which is the rule."""
+        return explain_rule(super()._shown_facts(), self.plain_rule)
 
     def made_from(self, kind: Kind, **facts: Any) -> Threshold:
         """Return the same rule, which now knows its score, its loss and its data.
@@ -941,7 +951,8 @@ class GroupThresholds(Stored, _tables.Notebook):
             threshold = self.thresholds[label]
             low, high = threshold.coverage_interval
             numbers = f"coverage {threshold.coverage:.4f} [{low:.4f}, {high:.4f}]"
-            lines.append(f"  {label!s:<16} {threshold.rule:<32} {numbers}  (n = {threshold.n})")
+            rule = threshold.plain_rule or threshold.rule
+            lines.append(f"  {label!s:<16} {rule:<32} {numbers}  (n = {threshold.n})")
         hidden = labels[_tables.GROUPS_SHOWN :]
         if hidden:
             hidden_samples = sum(self.thresholds[label].n for label in hidden)
