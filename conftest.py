@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 from pathlib import Path
 
+import click.testing
 import pytest
 from hypothesis import Phase, settings
 
@@ -17,6 +20,12 @@ NO_SKIP = os.environ.get("ABSTAIN_NO_SKIP") == "1"
 # a core are busy waiting; small trainings took thirty times as long. Threads of this package itself are not meant.
 for _variable in ("OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
+
+
+# Before version 8.2, click's test runner kept standard error apart only if asked to, and then left it out of `output`.
+if "mix_stderr" in inspect.signature(click.testing.CliRunner).parameters:
+    click.testing.CliRunner.__init__ = functools.partialmethod(click.testing.CliRunner.__init__, mix_stderr=False)
+    click.testing.Result.output = property(lambda result: result.stdout + result.stderr)
 
 
 @pytest.fixture(scope="session")

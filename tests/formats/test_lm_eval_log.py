@@ -159,3 +159,14 @@ def test_what_versions_before_0_4_wrote(put, wrapped):
 def test_an_old_record_with_the_likelihood_of_the_right_answer_has_no_confidence(put):
     records = [write_out_record(k) | {"truth": " yes"} for k in range(6)]
     assert not read_log(put("t_write_out_info.json", records)).signals
+
+
+@pytest.mark.parametrize(("filter_name", "share"), [("strict", 1 / 4), ("maj@4", 1 / 2)])
+def test_agreement_is_that_of_the_reply_that_is_scored(put, filter_name, share):
+    """The first reply, which one of four replies equals; a vote scores the most frequent one."""
+    records = [record for record in text_records() if record["filter"] == "strict"]
+    for number, record in enumerate(records):
+        record["filter"] = filter_name
+        record["resps"] = [["7", "7", "7", "7"] if number == 0 else ["#### 159", "It is 3.", "It is 3.", "7"]]
+    log = read_log(put("repeats.jsonl", lines(records)))
+    assert log.signals["agreement"].tolist() == [1, *[share] * (len(records) - 1)]

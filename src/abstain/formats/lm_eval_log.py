@@ -35,6 +35,7 @@ from abstain.formats.safety import count_noun, display_name, file_error, has_or_
 _OTHER_FIELDS = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics")
 _MAIN_METRICS = ("acc", "exact_match", "pass@1")  # those that say right or wrong if a task has several
 _TASK_METRIC = "task_metric"  # column of a file of several tasks that holds the main metric of each
+_VOTE_FILTER = "maj"  # names of filters that score the most frequent reply begin so
 _INVALID_REPLY = "[invalid]"  # what a filter writes where it finds no answer in the reply
 
 
@@ -334,18 +335,21 @@ def _read_reply(record: Row) -> Row:
 
 
 def _reply_agreement(record: Row) -> Row:
-    """Return {"agreement": share of the most frequent among several replies to one prompt}.
+    """Return {"agreement": share of the replies to one prompt that are the same as the one that is scored}.
 
-    `record["resps"]` holds the list of replies to each of the record's prompts, of which a generation task has one.
-    Empty where there are fewer than two replies, or where one of them is not text.
+    `record["resps"]` holds the list of replies to each of the record's prompts, of which a generation task has one. The
+    harness scores the first reply, or the most frequent one where the filter is a vote ("maj@5"). Empty where there are
+    fewer than two replies, or where one of them is not text.
     """
     replies = get_nested(record, "resps", 0)
     if not isinstance(replies, list) or len(replies) < 2:
         return {}
     if not all(isinstance(reply, str) for reply in replies):
         return {}
-    most_frequent_count = Counter(reply.strip() for reply in replies).most_common(1)[0][1]
-    return {AGREEMENT: most_frequent_count / len(replies)}
+    texts = [reply.strip() for reply in replies]
+    is_vote = str(record.get("filter", "")).startswith(_VOTE_FILTER)
+    scored_text = Counter(texts).most_common(1)[0][0] if is_vote else texts[0]
+    return {AGREEMENT: texts.count(scored_text) / len(texts)}
 
 
 def _find_options(record: Row) -> list[ScoredOption] | None:
