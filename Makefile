@@ -29,12 +29,12 @@ test-harness: $(VENV)-harness/.test ## The adapters and integrations, inside the
 test-mutants: $(VENV)/.test ## Every planted bug must turn the tests red
 	$(BIN)/python -m pytest -n $(WORKERS) tests/core/test_mutants.py
 
-# What needs lightning, transformers, codespell, type checkers or hundreds of runs of the tests is not tried with the oldest
-# versions.
+# What needs lightning, transformers, browsers, codespell, type checkers or hundreds of runs of the tests is not tried with the
+# oldest versions.
 OLDEST := $(addprefix --ignore=,src/abstain/torch/huggingface.py src/abstain/torch/lightning.py \
   tests/torch/test_stopping.py tests/torch/test_resumed_tuning.py tests/torch/test_examples.py tests/docs/test_imports.py \
-  tests/docs/test_spelling.py tests/journeys/test_engineer.py tests/typing tests/core/test_mutants.py \
-  tests/reproduction reproduction)
+  tests/docs/test_spelling.py tests/report/test_cascade_page.py tests/journeys/test_engineer.py tests/typing \
+  tests/core/test_mutants.py tests/reproduction reproduction)
 
 test-oldest: $(VENV)-oldest/.test ## The tests with the oldest versions that pyproject.toml declares
 	$(VENV)-oldest/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m "$(SELECT) and not data" $(OLDEST)
