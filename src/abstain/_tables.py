@@ -30,6 +30,7 @@ TextColumns = Mapping[str, Sequence[str]]
 
 _LATEX_NAMES = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater"}
 _LATEX = {c: rf"\text{name}{{}}" for c, name in _LATEX_NAMES.items()} | {c: rf"\{c}" for c in "{}_%&#$"}
+_LATEX["−"] = "$-$"  # a minus sign that a text holds already, as in "1 − 3e-09"
 _NOTEBOOK_ROWS = 20  # of a table in a notebook
 GROUPS_SHOWN = 24  # rows in a table of groups; groups beyond these are only counted
 

@@ -229,3 +229,10 @@ def test_clinical_limits_where_every_cluster_has_the_same_rate(clusters):
     alone = clinical_table(*sample, thresholds=[0.0]).ppv
     assert clustered.value.tolist() == [0.5]
     assert (clustered.low[0], clustered.high[0]) == pytest.approx((alone.low[0], alone.high[0]))
+
+
+def test_thresholds_that_would_round_to_1_are_shown_as_their_distance():
+    confidence = np.array([0.5, 0.996, 1 - 3e-9, 1.0])
+    table = clinical_table([1, 0, 1, 0], [1, 0, 1, 0], confidence, thresholds=confidence)
+    assert table.grid()["threshold"] == ["0.5", "0.996", "1 − 3e-09", "1"]
+    assert "1 $-$ 3e-09" in table.to_latex()

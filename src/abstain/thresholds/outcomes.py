@@ -366,7 +366,7 @@ class ClinicalTable(Stored):
         """The table as text."""
         rates = {name: getattr(self, name).texts() for name in CLINICAL_RATES}
         return {
-            "threshold": [f"{threshold:.4g}" for threshold in self.threshold],
+            "threshold": [_threshold_text(threshold) for threshold in self.threshold],
             "coverage": [f"{coverage:.3f}" for coverage in self.coverage],
             **rates,
         }
@@ -383,6 +383,12 @@ class ClinicalTable(Stored):
 
     def _repr_html_(self) -> str:
         return _tables.html_table(self.grid(), self._head())
+
+
+def _threshold_text(threshold: float) -> str:
+    """Four digits of a threshold; one that is below 1 and would round to it is its distance, such as "1 − 3e-09"."""
+    text = f"{threshold:.4g}"
+    return f"1 − {1 - threshold:.2g}" if text == "1" and threshold < 1 else text
 
 
 @refuse_other_row_order
@@ -522,16 +528,17 @@ def _check_clinical_sample(labels: np.ndarray, predictions: np.ndarray, confiden
 def _rate(hits: np.ndarray, trials: np.ndarray, level: float, draws: np.ndarray | None = None) -> Rate:
     """The proportion of hits among trials with its exact interval; where there are no trials NaN, and from 0 to 1.
 
-    Arrays have one entry per threshold, those of the result too; its `of` holds the trials. `draws` is the number of
-    independent draws that vary as much, where samples depend on each other; None where each sample is one. `level` is
-    the confidence level of each interval.
+    Arrays have one entry per threshold, those of the result too; its `of` holds the trials. `draws`, where samples
+    depend on each other, is an array of floats: how many independent draws vary as much as the trials, 0 without
+    trials, 1 if all are of one cluster, and otherwise perhaps a fraction. None: each sample is one draw. `level` is the
+    confidence level of each interval.
     """
     has_trials = trials > 0
     value = np.where(has_trials, hits / np.where(has_trials, trials, 1), np.nan)
     if draws is None:
         low, high = clopper_pearson(hits, trials, level)
     else:
-        # the same share of so many draws, which need not be a whole number
+        # the same share of so many draws; of 0 draws the interval is [0, 1]
         low, high = clopper_pearson(np.where(has_trials, value, 0.0) * draws, draws, level)
         low = np.where(draws > 1, low, 0.0)  # one cluster does not say how much clusters vary
         high = np.where(draws > 1, high, 1.0)
