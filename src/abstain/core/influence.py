@@ -230,7 +230,9 @@ class AreaUnderCurve(Area):
         """What rows add to (total mass) * (the leave-one-out version of this area); nan where there is none."""
         if not self.has_leave_one_out:
             return math.nan
-        return float(np.sum(area_terms(rows, "loo", self.ties)))
+        # the log weights of equal confidences are averaged under either rule, as if they came in random order
+        ties = "expected" if self.estimator == "log" else self.ties
+        return float(np.sum(area_terms(rows, "loo", ties)))
 
 
 def _plain_area_derivative(rows: Rows) -> AreaDerivative:
@@ -739,8 +741,8 @@ def zero_one_oracle(
         return _with_population_influence(known_area, risk)
     # two rows: the right samples (of loss 0), then the errors (of loss 1)
     rows = zero_one_oracle_rows(error_mass, total_mass)
-    # ties="expected", since the samples of a row have confidences of their own
-    # of total mass times area, in the weight of a sample of either row: a constant and a slope in the loss for each
+    # By row, `constant + slope * loss`: the derivative of (total mass) * (area) in the weight of a sample of the row.
+    # ties="expected", since the samples of a row have confidences of their own.
     derivative = AreaUnderCurve(estimator, ties="expected").derivative(rows)
     mean = float(rows.mass @ derivative.constant + rows.loss @ derivative.slope) / total_mass
     # constant + slope * loss of each row, less the mean; 0 for a row without samples
