@@ -279,8 +279,8 @@ def _choose_questions(
         curvature_of_leaf = np.bincount(leaf, weights=curvature, minlength=leaf_count)[:, None]
         # rounding may make the difference negative
         curvature_outside = np.maximum(curvature_of_leaf - curvature_inside, 0.0)
-        # twice the amount by which the best values of the two parts of each leaf lower the loss
-        # (the ridge penalty keeps leaves of few rows small)
+        # twice the amount by which the best values of the two parts of each leaf lower the loss (the ridge penalty
+        # keeps leaves of few rows small); the term of the undivided leaf is the same for all questions, and left out
         gain = slope_inside**2 / (curvature_inside + _LEAF_PENALTY)
         gain += slope_outside**2 / (curvature_outside + _LEAF_PENALTY)
         # not for bins that no tree may ask about: the last of a number, and that of unknown levels

@@ -150,7 +150,7 @@ def list_candidates(table: InputTable, combination: Combination | None = None) -
             candidates.append(Candidate(P_NORM, _fit_p_norm, has_common_scale=False, by_default=False))
     uses_shipped = combination is not None and combination.name == SHIPPED_WEIGHTS
     if combination is not None and len(table.signals) > 1:
-        # from FEW_ROWS on, the model of all signals is the better choice
+        # from FEW_ROWS (300) on, the model of all signals is the better choice
         candidates.append(
             _combined_candidate(uses_shipped=uses_shipped, by_default=table.row_count < FEW_ROWS)
         )

@@ -16,9 +16,10 @@ def assign_folds(
 ) -> np.ndarray:
     """Return the fold of each row, from 0 to `fold_count` - 1; rows of one cluster share it.
 
-    `cluster` is the number of each row's cluster, from 0 on, and `is_wrong` marks the wrong rows, one entry per row.
-    Each fold gets its share of the wrong rows, as far as clusters allow. Without that, a fold with many of them would
-    be judged by a model that was fitted on few and expects few: all fitted candidates would look worse than they are.
+    `cluster` is the number of each row's cluster, from 0 on (numbers without a row take no part), and `is_wrong` marks
+    the wrong rows, one entry per row. Each fold gets its share of the wrong rows, as far as clusters allow. Without
+    that, a fold with many of them would be judged by a model that was fitted on few and expects few: all fitted
+    candidates would look worse than they are.
 
     Raises InputError, which names `function`, if there are fewer clusters than folds. `rng` is the source of all
     randomness.

@@ -154,7 +154,7 @@ class InputProfile:
         for name, reference in self.numbers.items():
             column = table.numbers[name]  # NaN where missing
             missing_share = float(np.mean(np.isnan(column)))  # `reference.missing` is that in learning
-            # standard error of the difference of two shares
+            # standard error of the difference of two shares, of which 4 are tolerated
             noise = math.sqrt(
                 missing_share * (1 - missing_share) / len(column)
                 + reference.missing * (1 - reference.missing) / self.n

@@ -157,6 +157,7 @@ def judge(
         models.append(compared_model_from_spread(AURC, spread, summary, effects=(unit_effects,)))
     has_negative = any(bool((contestant.answered_loss < 0).any()) for contestant in samples)
     # AURC is compared on a log scale, or on a plain one if losses below 0 may make it negative
+    # (`zero_one`: all losses are 0 or 1 in units of one error)
     scale_in_units_of_error = AURC.scale_for(samples[0].zero_one, has_negative)
     scale = scale_in_units_of_error.scaled(samples[0].error_size)  # in the user's units, as the models are
     intervals = [  # in the user's units too

@@ -37,7 +37,7 @@ def fit_logistic(
     -------
     ndarray, shape (columns,)
         The coefficients. The objective is strictly convex, so there is one solution, and Newton's method with step
-        halving finds it. If it has not come to rest after `_MAX_STEPS` steps, the last coefficients are returned.
+        halving finds it. If it has not come to rest after 50 steps (`_MAX_STEPS`), the last coefficients are returned.
     """
     coefficients = np.zeros(features.shape[1]) if start is None else start.copy()
     linear = features @ coefficients  # log-odds of each row

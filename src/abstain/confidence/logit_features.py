@@ -31,7 +31,7 @@ def logit_feature_names(kind: str, class_count: int) -> tuple[str, ...]:
     names += [f"log-probability of class {place} by rank" for place in range(1, top_count + 1)]
     if kind == "logits":
         names += ["centred maximum", "centred energy", "spread"]
-        names += [f"centred maximum over {order}-norm" for order in _NORM_ORDERS]
+        names += [f"centred maximum over {order}-norm" for order in _NORM_ORDERS]  # 3, 5 and 8
     return tuple(names)
 
 
@@ -47,7 +47,7 @@ def compute_logit_features(classes: ClassScores) -> tuple[np.ndarray, np.ndarray
     def compute(xp: Namespace, rows: Array) -> Array:
         """Features of each row, and the numbers of its largest and second largest entry in the last two columns.
 
-        `xp`, the array library of `rows`, is always numpy here.
+        `rows` are logits, or probabilities unless `is_logits`. `xp`, their array library, is always numpy here.
         """
         predicted = np.argmax(rows, axis=1)
         other_scores = np.where(np.arange(rows.shape[1]) == predicted[:, None], -np.inf, rows)

@@ -193,7 +193,7 @@ def score_without_inputs(
     if model.trees is None:
         return linear_scores
     tree_scores = _score_trees_without_inputs(model, fitted, held_out, names)
-    # the same weighted mean as in `fit_with_trees`; each part is by name
+    # by name; the trees have a share of 1/3 in the mean of the log-odds, as in the model itself
     return {name: (1 - _TREE_SHARE) * linear_scores[name] + _TREE_SHARE * tree_scores[name] for name in names}
 
 

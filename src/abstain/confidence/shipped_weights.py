@@ -153,15 +153,18 @@ def rank_correlations(
 ) -> np.ndarray:
     """Rank correlation of each pair of inputs, in the order (0, 1), (0, 2), ...; missing values have the middle rank.
 
-    0 where an input is constant. `columns` has one vector per role of the weights, `references` how it is distributed:
-    both by role in the same order, which is that of the pairs. Ranks are among the rows of the references.
+    0 where an input is constant. A role is an input of the shipped weights, such as "token_probability", whatever the
+    user calls it. `columns` has one vector per role, with an entry per row. `references` has the distribution of each
+    over these same rows; its order is that of the pairs.
     """
+    # shape (roles, rows): the share of the rows below a value and half of those equal to it
     ranks = np.stack([reference.rank(columns[role]) for role, reference in references.items()])
     deviations = ranks - ranks.mean(axis=1, keepdims=True)
     lengths = np.sqrt((deviations * deviations).sum(axis=1))
     products = deviations @ deviations.T
     sizes = np.outer(lengths, lengths)
     correlations = np.where(sizes > 0, products / np.where(sizes > 0, sizes, 1.0), 0.0)
+    # rounding may exceed 1
     return np.asarray(np.clip(correlations[np.triu_indices(len(ranks), 1)], -1.0, 1.0))
 
 
