@@ -447,8 +447,9 @@ def area_of_samples(
     if loss.ndim > 1:
         return _batch_area(loss, confidence, weight, estimator, ties)
     samples = read_by_confidence(loss, confidence, weight)
-    # the rows (one per distinct confidence, most confident first) some thousand at a time
-    pieces = iterate_rows(samples, with_loss=needs_row_loss(estimator, ties))  # without what no term reads
+    # the rows (one per distinct confidence, most confident first), some thousand at a time; their own losses are only
+    # summed where a term of this estimator reads them
+    pieces = iterate_rows(samples, with_loss=needs_row_loss(estimator, ties))
     # the terms of all rows add up to (total mass) * AURC
     return math.fsum(float(area_terms(rows, estimator, ties).sum()) for rows in pieces) / samples.total_mass
 

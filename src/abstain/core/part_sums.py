@@ -280,6 +280,7 @@ def totals_from_samples(loss: np.ndarray, weight: np.ndarray | None, zero_one: b
     """
     n = len(loss)
     if weight is None and zero_one:
+        # by default `has_negative_loss` is False and `has_whole_weights` True
         error_count = float(np.count_nonzero(loss))
         return Totals(
             sample_count=n,
@@ -340,15 +341,19 @@ def table_from_blocks(blocks: Blocks) -> MomentTable:
 def table_from_sums(rows: Rows, powers: Sequence[np.ndarray], zero_one: bool) -> MomentTable:
     """The table of rows with their sums of powers of weights w and losses l.
 
-    `powers` holds eight arrays with one entry per row: sums of w^2 l^j (j = 0, 1, 2), then of w^4 l^j (j = 0 ... 4).
-    `zero_one` says that all losses are 0 or 1. `rows` are most confident first.
+    `rows` are most confident first; they hold the sums of w and of w l, the mass and the loss of each. `powers` holds
+    eight arrays with one entry per row: sums of w^2 l^j (j = 0, 1, 2), then of w^4 l^j (j = 0 ... 4). `zero_one` says
+    that all losses are 0 or 1.
     """
+    squared_weight_moments = powers[:3]
+    fourth_power_moments = powers[3:]
     if zero_one:  # l^j = l: one array object for all j > 0 tells `MomentTable` so
-        w2, w2l, _, w4, w4l = powers[:5]  # the rest repeats w4l
+        w2, w2l, _ = squared_weight_moments
+        w4, w4l, *_ = fourth_power_moments
         squared_weight_moments = (w2, w2l, w2l)
         fourth_power_moments = (w4, w4l, w4l, w4l, w4l)
-        return MomentTable(rows, squared_weight_moments, fourth_power_moments)
-    return MomentTable(rows, squared_weight_moments=powers[:3], known_fourth_power_moments=powers[3:])
+    # known: passed here, while other tables compute them from single samples when they are needed
+    return MomentTable(rows, squared_weight_moments, known_fourth_power_moments=fourth_power_moments)
 
 
 def totals_from_tables(

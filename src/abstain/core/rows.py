@@ -275,7 +275,7 @@ class Blocks:
             w2=w2[::-1],
             w2l=w2l[::-1],
             w2ll=w2ll[::-1],
-            # five columns: sums of w^4 l^j for j = 0 ... 4
+            # shape (5, blocks): sums of w^4 l^j for j = 0 ... 4
             fourths=np.stack([column[::-1] for column in sums.fourth_power_moments]),
             count=count[::-1],
             graded=graded[::-1],

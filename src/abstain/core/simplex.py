@@ -396,7 +396,9 @@ def numbers_of_rows(
         All sums over classes are taken here. `memory` holds four buffers, which are overwritten: one for the entries
         `z`, three for `odds_of` to work in. `flat` and the other names are those of the enclosing function: `flat`
         holds the class scores, shape (rows, classes), and `axis` is where the classes go, 0 if they are few, otherwise
-        -1. Each of the fields is the name of an attribute of `Odds`.
+        -1. `kind` says whether these are "logits" or "probs"; `temperature` divides them, or the logarithms of "probs";
+        `flat_labels` holds the right class of each row (None: no labels); `order` is the p of "probability_norm". Each
+        of the fields is the name of an attribute of `Odds`.
         """
         # floats keep their type here: `z` below is float64
         rows = np.ascontiguousarray(flat[start:stop], dtype=None if flat.dtype.kind == "f" else np.float64)

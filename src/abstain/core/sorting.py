@@ -57,7 +57,7 @@ def mark_run_ends_between(sorted_keys: np.ndarray, payload_bits: int, start: int
 
 
 def find_tied_places(sorted_values: np.ndarray) -> np.ndarray:
-    """Indices, ascending, of the values that equal a neighbour."""
+    """Indices, ascending, of the values that equal a neighbour: all members of all runs of at least two."""
     equals_next = sorted_values[1:] == sorted_values[:-1]
     return np.flatnonzero(np.append(False, equals_next) | np.append(equals_next, False))
 
@@ -158,11 +158,12 @@ def _plan_groups(keys: np.ndarray) -> _GroupPlan:
 
 
 def _sort_parts_by_digits(parts: list[np.ndarray], out: np.ndarray) -> None:
-    """Sort the keys of several arrays together, ascending, into `out`, whose length is the sum of theirs.
+    """Sort the keys of one group, uint32 or uint64 in several arrays, ascending into `out`, as long as all of them.
 
-    `out` may be the only part. Sorts by 16-bit digits of the distance to the smallest key, the lowest digit first,
-    since numpy sorts integers of 8 and 16 bits fast; each sort is stable, so it keeps the order of the digits before.
-    More than 2^21 keys are left to numpy's sort.
+    A group is all keys in one range of values, as a rule one of 250 of about equal size. `out` may be the only part.
+    Sorts by 16-bit digits of the distance to the smallest key, the lowest digit first, since numpy sorts integers of 8
+    and 16 bits fast; each sort is stable, so it keeps the order of the digits before. A group of more than 2^21 keys is
+    left to numpy's sort.
     """
     if not len(out):
         return
@@ -180,8 +181,9 @@ def _sort_parts_by_digits(parts: list[np.ndarray], out: np.ndarray) -> None:
         digit = (keys >> keys.dtype.type(shift)).astype(np.uint16 if bits - shift > 8 else np.uint8)
         keys = keys.take(np.argsort(digit, kind="stable"))
     if skipped_bits and np.any(keys[1:] < keys[:-1]):
-        # sort the few keys whose leading bits equal those of a neighbour by all their bits
-        places = find_tied_places(keys >> keys.dtype.type(skipped_bits))  # indices
+        # The leading bits ascend already. The few keys that share theirs with a neighbour are sorted by all bits;
+        # `places` holds the indices of all of these, whole runs, so that no key moves from one run into another.
+        places = find_tied_places(keys >> keys.dtype.type(skipped_bits))
         keys[places] = np.sort(keys[places])
     np.add(keys, smallest, out=out)
 
@@ -485,7 +487,8 @@ def argsort_descending_with_keys(confidence: np.ndarray) -> OrderAndKeys:
     order = order.view(np.int64) if order.dtype == np.uint64 else order.astype(np.int64)
     if not dropped_bits:
         return OrderAndKeys(order, sorted_keys >> sorted_keys.dtype.type(index_bits))
-    # Not all bits of 64-bit confidences fit: sort the few that agree in the leading bits again, by all their bits.
+    # Not all bits of 64-bit confidences fit, but the bits that do are in order. Sort the few samples that agree in
+    # these again, by all bits; `places` holds the indices of all of them, whole runs.
     sorted_confidence = confidence[order]
     if np.any(sorted_confidence[1:] > sorted_confidence[:-1]):
         bits = descending_bits(sorted_confidence, packing.largest_bits, packing.has_negative)

@@ -469,8 +469,9 @@ class ClusterRun(ABC):
         finished here from their sums, all others by tasks, each of which finishes a bundle of ranges. `load` reads a
         partition as checked columns by group. The ranges are those of the confidence in `load.fields`. For a comparison
         `load` also reads the columns of a second model, which are stored with the samples; the second model has an
-        execution of its own. `stage` is a prefix for the titles of progress bars. InputError for data without samples,
-        too many groups or points, and weights that do not suit the request.
+        execution of its own. Finishing a range means to compute its part of what `request` asks for: areas, the sums
+        behind their error bars, points of curves. `stage` is a prefix for the titles of progress bars. InputError for
+        data without samples, too many groups or points of curves, and weights that do not suit the request.
         """
         survey_task = partial(survey_groups, function=load.function)
         merge_task = partial(merge_surveys, function=load.function)
@@ -483,14 +484,16 @@ class ClusterRun(ABC):
         min_tasks = 2 * max(1, self.cores)
         # the cuts of all groups, and the number and the bundle of each range
         numbering = plan_ranges(load.function, load.fields, survey, request, min_tasks)
-        # from here on the weights of each group are divided by its unit as they are read
+        # From here on the weights of each group are divided by its unit as they are read: 1 for repetitions, otherwise
+        # the weight itself if all are equal, or the power of two that brings the largest into [1, 2).
         load = load._replace(weight_units=survey.weight_units(load.fields.repetitions))
         bundled_samples, sums = self.sort_into_bundles(load, numbering, stage)
         results: dict[int, RangeResult] = {}
         positions_to_finish: dict[int, RangePosition] = {}
         # of each range that holds samples: the mass and loss above it, and the totals of its group
         for number, position in numbering.positions(sums).items():
-            # a range with one confidence: its sums are enough
+            # A range with one confidence: its column of `sums.sums` is enough, the sums of w^p l^j (weight w, loss l)
+            # and the numbers of samples that `ranges.SUMS` names.
             if sums.is_tied[number]:
                 confidence = float(sums.low[number])
                 results[number] = finish.finish_tie(sums.sums[:, number], confidence, position, request)

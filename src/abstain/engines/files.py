@@ -329,7 +329,8 @@ class Run:
         first_ranges, first_results = first_files.finish(
             samples_per_range, self.request, partial(self.advance, "first")
         )
-        # the position of every range has the totals of the whole set
+        # The position of every range has the totals of the whole set. There is a range: the survey raises for data
+        # without samples.
         first_answer = Answer(first_ranges[0].position.totals, self.request, first_results)
         for columns, outside in self._samples_and_influences(
             first_files, first_ranges, first_results, "move"
@@ -372,7 +373,7 @@ class Run:
             for columns in files.read(stored):
                 yield columns, outside
                 self.advance(stage, columns.sample_count)
-            files.spill.drop(stored.number)  # a run that may be resumed keeps it; comparisons are not resumed
+            files.spill.drop(stored.number)  # removes its file: this run, a comparison, is never resumed
 
 
 class _Progress(NamedTuple):
@@ -423,6 +424,7 @@ def _load_progress(spill: Spill, key: str) -> _Progress | None:
     is the folder of intermediate data.
     """
     path = spill.folder / _PROGRESS_FILE
+    # no run has an empty key
     state: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"key": ""}
     if state["key"] != key:
         spill.rewind({})  # empties all range files
@@ -534,6 +536,7 @@ def _compare(
     function = pair.function
     load = Loader(function, pair.first, second_fields=pair.second)
     files: list[Any] = find_files(function, path)
+    # number of rows of all files; None if one does not tell
     rows = _total_rows([read.describe_file(file) for file in files])
     has_ids = True  # the columns of one file belong together row by row without ids
     if other is not None:
@@ -581,9 +584,9 @@ def _column_types(contents: Sequence[Contents], fields: Fields) -> ColumnTypes:
 
     A claim is made only if the type of the column is known in all files (Arrow's names of types: "bool", "float"):
     losses are certainly 0/1 if all are booleans, confidences fit a float32 if all are of single or half precision.
-    `contents` has an item per file, at least one. Where logits are read, or with weights, no claim is made: losses and
-    confidences are then computed, and weighted samples are never counted, which is what the claims are for. `fields`
-    names the columns to read.
+    `contents` has an item per file, at least one. No claim is made where values are computed, from logits or by a
+    learned confidence (`fields.learned`), nor with weights: the claims decide whether samples can be counted, which
+    weighted ones never are. `fields` names the columns to read.
     """
     if fields.logits or fields.weight or fields.learned is not None:
         return ColumnTypes(zero_one=False, is_double=True, has_weights=fields.weight is not None)

@@ -688,7 +688,7 @@ class Answer:
 
         A metric that is compared with the oracle (`order_by_loss`, such as E-AURC) is computed from the area of the
         curve and the area of the best order. InputError for such a metric of another area, which would need the
-        samples themselves.
+        samples themselves. The totals are of at least one sample: empty data is refused before.
 
         `results` are those of all ranges, most confident first; `oracle_results` those of ranges of losses, smallest
         losses first, empty where the best order has a closed form. In both, the ranges have added up two kinds of
@@ -706,11 +706,13 @@ class Answer:
         is_of_curve = metric.area == curve_area_of(self.request.evidence_requests[index])
         if not (is_of_curve or metric.needs.order_by_loss):
             return self.interval(metric).estimate
+        # that under the risk-coverage curve; not read if the metric is of another area
         area = self._area(index, self.results)
         # None where the metric is not compared with the oracle
         best: BestArea | None = None
         if metric.needs.order_by_loss:
-            # `oracle_results` have it for losses other than 0/1, for which alone this metric is computed here
+            # The rejection ratio. Only for losses other than 0/1, for which `oracle_results` are there: for 0/1 losses
+            # callers take the estimate of its interval.
             if metric.area == AcceptedLossArea():
                 area = math.fsum(result.accepted_loss_area for result in self.results)
                 best = BestArea(math.fsum(result.accepted_loss_area for result in self.oracle_results))

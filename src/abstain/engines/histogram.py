@@ -126,18 +126,19 @@ def _join_runs(table: Histogram, starts: np.ndarray) -> Histogram:
 def _coarsen(table: Histogram, excess: int) -> Histogram:
     """Join some pairs of neighbouring bins, at most `excess` of them and at least one.
 
-    A pair may be joined if it meets lower in the binary tree of floating-point numbers than either bin meets its other
-    neighbour (`height`, of the pair of a bin and the next one). Of these pairs the cheapest are joined, those that
-    widen the bounds of AURC least, and at most half: the others may find cheaper partners in the next round. `table`
-    holds bins of the confidence axis, least confident first, with the mass and loss of each.
+    A pair may be joined if its two ends agree in more leading bits than those of the pair before it and no fewer than
+    those of the pair after it (`height`: how many lower bits are left). Of these pairs the cheapest are joined, those
+    that widen the bounds of AURC least, and at most half: the others may find cheaper partners in the next round.
+    `table` holds bins of the confidence axis, least confident first, with the mass and loss of each.
     """
     high = np.maximum(table.high[1:], table.high[:-1])  # upper end of each pair: bins may overlap
-    # of each pair: the length of the differing bits of its two ends
+    # of each pair (a bin and the next): how many bits are left from the highest one in which its two ends differ
     height = tree_height(bits_of(table.low[:-1]), bits_of(high)).astype(np.int64)
-    beyond_tree = [1 << 20]  # higher than any two floats meet: the first and last bin have no outer neighbour
-    height_of_previous = np.concatenate([beyond_tree, height[:-1]])
-    height_of_next = np.concatenate([height[1:], beyond_tree])
-    # of two neighbouring pairs that meet at one height only the first can be joined, since they share a bin
+    no_pair = [1 << 20]  # before the first pair and after the last: higher than any height
+    height_of_previous = np.concatenate([no_pair, height[:-1]])
+    height_of_next = np.concatenate([height[1:], no_pair])
+    # of two neighbouring pairs of one height only the first can be joined, since they share a bin; the first of all
+    # pairs of the smallest height always can
     pairs = np.flatnonzero((height < height_of_previous) & (height <= height_of_next))
     cost = _joining_cost(table)[pairs]
     count = min(excess, max(1, len(pairs) // 2))
@@ -332,9 +333,8 @@ def _starts_near_quantiles(packing: sorting.Packing, keys: np.ndarray, max_bins:
     that histograms of similar data are cut at the same numbers.
     """
     quantiles = packing.unpack(keys[_quantile_places(len(keys), max_bins)])  # confidences, descending
-    # ascending thresholds in float64; rounded up to the type of the confidences they divide these alike
-    thresholds = _cuts_between(quantiles[::-1])
-    cuts = rounded_up(thresholds, quantiles.dtype).astype(quantiles.dtype)
+    # ascending thresholds; rounded up from float64 to the type of the confidences they divide these alike
+    cuts = rounded_up(_cuts_between(quantiles[::-1]), quantiles.dtype)
     # as this packing writes them; adding 0 turns -0 into +0
     cut_bits = sorting.ascending_bits(cuts + 0.0, packing.has_negative).astype(np.uint64)
     largest_bits = np.uint64(packing.largest_bits)  # beyond 2^63 where confidences have both signs
@@ -372,11 +372,12 @@ def _bin_starts(ascending: np.ndarray, max_bins: int) -> np.ndarray:
 
 
 def _cuts_between(quantiles: np.ndarray) -> np.ndarray:
-    """Ascending thresholds between ascending quantiles (finite floats); a bin starts at each threshold.
+    """Distinct ascending thresholds between ascending quantiles (finite floats); a bin starts at each, and includes it.
 
-    A value that fills several quantiles (a heavy tie) gets a bin of its own: one starts at it, the next at the next
-    float64. Between two different quantiles the threshold is the number with the most trailing zero bits, so that
-    histograms of similar data are cut at the same numbers.
+    Two or more equal quantiles (a heavy tie) give two thresholds, so that their value gets a bin of its own: one at it,
+    and one at the next float64. Between two different quantiles there is one threshold, the number with the most
+    trailing zero bits, so that histograms of similar data are cut at the same numbers. With many heavy ties there are
+    up to one and a half times as many thresholds as quantiles.
     """
     bits = bits_of(quantiles)
     lower = bits[:-1]

@@ -167,7 +167,7 @@ class PairComparison:
         has_negative_loss = first.totals.has_negative_loss or second.totals.has_negative_loss
         # the scale of the metric, which the test uses where both areas lie inside its range
         self.scale = pair.metric.scale_for(zero_one, has_negative_loss)
-        # shape (2,), the area of each model: the values that the test compares
+        # shape (2,), the less biased estimate of the area of each model: the values that the test compares
         estimates = less_biased_estimates(self.models)
         # An area may lie outside the range, such as 0 for the logarithm. The test then takes plain numbers:
         # `compare_models`, which gets `self.scale`, decides so by the same rule.

@@ -349,7 +349,7 @@ class SparkRun(cluster.ClusterRun):
         def move(key: Any, table: Any) -> Any:
             """One Spark task: `key` is (number of the bundle,), `table` its pickled samples."""
             (bundle,) = key
-            # every bundle with samples is there: its ranges have a position
+            # every bundle with samples is there, and the frame has no others, so the default is never taken
             bundle_influences = influences.get(bundle.as_py(), {})
             # the sums of the second model's ranges are known from its own execution
             bundles, _ = cluster.pass_bundle_to_second_model(

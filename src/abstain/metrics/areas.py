@@ -126,7 +126,8 @@ def aurc(
         return _partial_aurc(
             loss, confidence, estimator, ties, coverage, sample_weight, repetitions, abstained
         )
-    # raises for unknown names; returns an option such as 'estimator="loo"', or "" where any weights will do
+    # Raises for unknown names. Returns an option such as 'estimator="loo"', for which weights must be repetitions or
+    # all equal (`prepare` checks that), and "" where any weights will do.
     option_needing_repetitions = _check_area_options("aurc", estimator, ties)
     sample = prepare(
         "aurc",
@@ -212,7 +213,8 @@ def augrc(
     >>> augrc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5])
     0.2
     """
-    # raises for unknown names; returns an option such as 'estimator="loo"', or "" where any weights will do
+    # Raises for unknown names. Returns an option such as 'estimator="loo"', for which weights must be repetitions or
+    # all equal (`prepare` checks that), and "" where any weights will do.
     option_needing_repetitions = _check_area_options("augrc", "sele", ties)
     sample = prepare(
         "augrc",
@@ -406,7 +408,8 @@ def oracle_aurc(
     >>> round(oracle_aurc([0, 0, 1]), 6)
     0.111111
     """
-    # raises for unknown names; returns an option such as 'estimator="loo"', or "" where any weights will do
+    # Raises for unknown names. Returns an option such as 'estimator="loo"', for which weights must be repetitions or
+    # all equal (`prepare` checks that), and "" where any weights will do.
     option_needing_repetitions = _check_area_options("oracle_aurc", estimator, "threshold")
     sample = prepare(
         "oracle_aurc",
@@ -469,7 +472,8 @@ def e_aurc(
     >>> e_aurc([0, 0, 1], [0.9, 0.8, 0.1])
     0.0
     """
-    # raises for unknown names; returns an option such as 'estimator="loo"', or "" where any weights will do
+    # Raises for unknown names. Returns an option such as 'estimator="loo"', for which weights must be repetitions or
+    # all equal (`prepare` checks that), and "" where any weights will do.
     option_needing_repetitions = _check_area_options("e_aurc", estimator, ties)
     sample = prepare(
         "e_aurc",
@@ -533,7 +537,8 @@ def naurc(
     >>> naurc([0, 0, 0], [0.9, 0.8, 0.1])
     0.0
     """
-    # raises for unknown names; returns an option such as 'estimator="loo"', or "" where any weights will do
+    # Raises for unknown names. Returns an option such as 'estimator="loo"', for which weights must be repetitions or
+    # all equal (`prepare` checks that), and "" where any weights will do.
     option_needing_repetitions = _check_area_options("naurc", estimator, ties)
     sample = prepare(
         "naurc",
@@ -643,7 +648,8 @@ def weights(
     >>> weights([0.9, 0.1, 0.9]).round(4).tolist()  # 1/3 for all three, 2/2 more for the two on top
     [1.3333, 0.3333, 1.3333]
     """
-    # raises for unknown names; returns an option such as 'estimator="loo"', or "" where any weights will do
+    # Raises for unknown names. Returns an option such as 'estimator="loo"', for which weights must be repetitions or
+    # all equal (`check_weight` checks that), and "" where any weights will do.
     option_needing_repetitions = _check_area_options("weights", estimator, ties)
     backend = backend_of(confidence, sample_weight)
     # the check takes a pair; there is no loss here

@@ -592,6 +592,7 @@ class AreaMetric(Metric):
         for name, variant in self.variants:
             if values.get(name) is not None:  # None is no valid value, and is refused below
                 option_names = [option.name for option in variant.options]
+                # an option of this metric that the variant lacks; `variant` itself raises for names that neither has
                 for other in values:
                     if other not in option_names and any(option.name == other for option in self.options):
                         raise InputError(
