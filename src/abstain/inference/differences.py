@@ -417,7 +417,8 @@ def convert_to_one_error_size(function: str, models: Sequence[CheckedSamples]) -
     power leaves the range of a float.
     """
     for model in models:
-        # losses other than 0/1 have another size than 1 only where they are huge or tiny, and then this raises
+        # losses other than 0/1 have another size than 1 only where they are huge or tiny (SMALLEST_LOSS is 1e-60), and
+        # then this raises
         if not SMALLEST_LOSS < model.error_size < 1 / SMALLEST_LOSS:
             rule = f"losses must lie between {SMALLEST_LOSS:g} and {1 / SMALLEST_LOSS:g} in size"
             raise InputError(

@@ -249,7 +249,8 @@ def summarise_part(table: MomentTable, totals: Totals, request: EvidenceRequest)
     from the top of the whole data set. `totals` are the sums over the whole data set; `request` says which areas and
     points are asked for. Losses that are 0 or one number c are divided by c, and `totals.error_size` says so: it is one
     unit of the losses in the user's units. Areas that need both right and wrong samples are left out where only one
-    kind occurs. A request with `is_additive` False needs the whole ranking as its only part.
+    kind occurs. If the sums of some area do not add up over parts (`request.is_additive` is False), the caller passes
+    the whole ranking as one part.
     """
     # where losses are 0 and c, totals of 0/1 losses with `error_size` c; otherwise the same object
     in_error_units = totals.in_error_units()
@@ -345,7 +346,7 @@ def _read_columns(
     through each row. Positions below 0 count as 0. A position within rounding of the start of the part belongs to it as
     well as to the part above, which has precedence when parts are merged.
     """
-    # a little lower, so that a row which reaches a position but for rounding counts
+    # a little lower (1e-11 of it), so that a row which reaches a position but for rounding counts
     requested = np.maximum(positions.reshape(-1), 0.0) * (1 - SHARE_ROUNDING)
     # four times the rounding of a share: that of `requested`, and of the sums above in both parts
     is_inside = (requested <= accepted[-1]) & (requested >= accepted_above * (1 - 4 * SHARE_ROUNDING))
@@ -567,7 +568,8 @@ def spread_from_evidence(metric: Metric, evidence: Evidence) -> EstimateSpread:
     A metric is a function of an area, the risk, and perhaps the best value that the area can have for these losses; its
     variance follows from the derivatives of that function and the sums over the ranking in `evidence.area_sums`. Losses
     behind them were divided by `evidence.totals.error_size`, and the result is in these units. Losses are then 0/1, or
-    of any size for a metric that reads no best area: the caller has checked it.
+    of any size for a metric that reads no best area: the caller has checked it. Weights are whole where they are
+    numbers of repetitions, or all 1; all others are relative.
 
     Raises InfeasibleError where the metric needs both right and wrong samples and only one kind is there, and
     InputError where it needs the best order of samples with relative weights and the evidence does not have it.

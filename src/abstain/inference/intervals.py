@@ -420,8 +420,9 @@ def _design_effect(samples: CheckedSamples, influences: np.ndarray) -> float:
     """By what factor clusters and strata change the variance of a mean of these influences.
 
     `influences` has one entry for each of all n samples, such as its influence on the risk at a coverage. The factor is
-    the variance with clusters and strata over that without them, at least SMALLEST_DESIGN_EFFECT. It is 1 where the
-    influences are no larger than rounding errors of the losses, since their variances say nothing then.
+    the variance with clusters and strata over that without them, at least SMALLEST_DESIGN_EFFECT (1e-3). It is 1 where
+    the influences are no larger than rounding errors of the losses (1e-12 of the largest): then their variances say
+    nothing.
     """
     # weight * influence / total mass of each sample, without clusters and strata; the sum of squares is the variance,
     # which is above 0 after the check below
@@ -460,8 +461,8 @@ def _find_cut(samples: CheckedSamples, counted_weight: np.ndarray, mass_at_cut: 
     `counted_weight` has one entry per answered sample in input order; samples that are not counted have 0. Samples of
     equal confidence are on the same side of the cut, and of the ends of the window. The largest confidence is always
     accepted, also at a mass of 0. The window around the cut holds the samples that the cut may move across by chance:
-    one standard error of the number accepted on either side, and at least WINDOW_SAMPLES. The result marks the accepted
-    samples (1.0, others 0.0) and those in the window.
+    one standard error of the number accepted on either side, and at least five (WINDOW_SAMPLES). The result marks the
+    accepted samples (1.0, others 0.0) and those in the window.
     """
     confidence = samples.answered_confidence
     # indices of the answered samples, most confident first
@@ -580,7 +581,8 @@ def _macro_interval(
     # `is_smooth` says that the metric has an influence function
     reads_influences = metric.is_smooth and method not in ("bootstrap", "bca", "jackknife")
     some_group_has_spread = len(bounds) < len(parts)
-    # fourth powers of losses in the user's units may leave the range of a float; then each group keeps its own unit
+    # fourth powers of losses below SMALLEST_LOSS (1e-60), or above its inverse, leave the range of a float; then each
+    # group keeps its own unit
     can_convert_units = all(SMALLEST_LOSS < part.samples.error_size < 1 / SMALLEST_LOSS for part in parts)
     has_one_unit = can_convert_units or not _have_different_units(parts)
     if reads_influences and some_group_has_spread and has_one_unit:

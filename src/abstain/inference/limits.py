@@ -95,6 +95,8 @@ def mean_spread(spreads: Sequence[EstimateSpread], hidden_variances: Sequence[fl
     `spreads` are the estimates with their variances. `hidden_variances` holds, for each estimate, the variance that its
     few errors or few right samples do not show. The mean of k estimates has 1/k^2 of the sum of their variances, and
     1/k^4 of the sum of the variances of those. It has a less biased estimate only if all of them have one.
+    `variance_from_errors` is the part of a variance that errors of a 0/1 loss make up, NaN for other losses; one NaN
+    makes that of the mean NaN.
     """
     k = len(spreads)
     variance_of_variance = math.fsum(spread.variance_of_variance for spread in spreads) / k**4
@@ -419,7 +421,8 @@ def _solve_increasing(function: Callable[[np.ndarray], np.ndarray], target: np.n
     """Find x with function(x) = target, entry by entry, for an increasing function with function(0) = 0.
 
     Both arrays have the same shape, and `target` is at least 0. By false position, in which the error at an end of the
-    bracket that did not move is halved (the Illinois rule): that converges to rounding in about ten steps.
+    bracket that did not move is halved (the Illinois rule): that converges to rounding in about ten steps. An entry
+    that has not after 60 steps is returned as it is.
     """
     most_steps = 60  # doubling 60 times reaches 1e18; false position stops long before
     # double `high` until it is an upper end of the bracket in every entry

@@ -152,8 +152,9 @@ def positions_along_right(
 ) -> AroundCut[np.ndarray]:
     """The positions to read around a cut at each share `tpr` of the right samples; every array has shape (shares,).
 
-    Positions are masses of accepted right samples. `right_mass` and `squared_weight_sum` are the sums of the weights
-    and squared weights of the right samples; `sample_count` is the number of all samples, errors included.
+    Positions are masses of accepted right samples: the cut, the ends of a window above and below it, and the earliest
+    and the latest cut. `right_mass` and `squared_weight_sum` are the sums of the weights and squared weights of the
+    right samples; `sample_count` is the number of all samples, errors included.
 
     The earliest and the latest cut are where the true cut may lie by chance; limits of the FPR are taken at both where
     many samples tie at the cut or few right samples lie beyond it. They are those of 95% confidence at any level of the
@@ -169,10 +170,13 @@ def positions_along_right(
     if not len(tpr) or squared_weight_sum <= 0:
         return around
     draws = right_mass**2 / squared_weight_sum  # equal weights that would vary as much
-    # the limits made from these sums are mixed with those for few right samples until there are twice FEW_BEYOND
+    # Fewer than twice FEW_BEYOND (2.5) right samples, in draws, lie on one side of the cut: so long `fpr_limits` mixes
+    # its limits with those for few right samples, which it reads at the earliest and the latest cut.
     has_few_beyond = draws * np.minimum(tpr, 1 - tpr) < 2 * FEW_BEYOND
     tail = 0.025  # on either side, for the 95% confidence of `positions`
-    smallest_count = np.ceil(bdtrik(tail, draws, tpr))  # of right samples above the cut: binomial quantiles
+    # Binomial quantiles of the number of right samples above the cut. Before rounding they lie between 0 and `draws`;
+    # they are never NaN, since `tpr` is above 0.
+    smallest_count = np.ceil(bdtrik(tail, draws, tpr))
     largest_count = np.ceil(bdtrik(1 - tail, draws, tpr))
     # the cut lies somewhere between the last right sample above it and the next one, hence + 1
     return around._replace(
@@ -232,7 +236,8 @@ def risk_limits(
     low, high = _limits_at_cut(cut, local_risks, weights, level, design_effect, cluster_effect)
     # standard error of the mass above the cut
     cut_error = np.sqrt(share * (1 - share) * weights.squared_weight_sum)
-    # tied: more mass at the confidence of the cut than the cut moves by chance, and than a single sample has
+    # tied: more mass at the confidence of the cut than the cut moves by chance, and than a single sample has (1.5 times
+    # the mean weight)
     mean_weight = weights.total_mass / weights.unit_count
     is_tied = cut.row_mass > np.maximum(cut_error, TIE_SAMPLES * mean_weight)
     if is_tied.any():

@@ -96,7 +96,7 @@ def delete_each_unit(samples: CheckedSamples) -> Deletions:
     weight = samples.answered_weights_or_ones
     weighted_loss = weight * loss
     answered_by_unit = _answered_samples_by_unit(samples)
-    if len(answered_by_unit) * row_count > MOST_DELETIONS:
+    if len(answered_by_unit) * row_count > MOST_DELETIONS:  # 2e8: about a minute of work
         raise InputError(
             f"interval: the jackknife of {samples.metric.name} would take {len(answered_by_unit):,} computations of "
             f'{row_count:,} rows. Give its definition `influence=`, or use method="bootstrap".'
@@ -174,6 +174,7 @@ def jackknife(samples: CheckedSamples) -> EstimateSpread:
         estimate=estimate,
         variance=variance.variance,
         variance_of_variance=variance.variance_of_variance,
+        # fields on errors keep their defaults: deletion does not say on how many of them the estimate rests
         less_biased_estimate=estimate - (n - 1) * (mean - estimate),
     )
 

@@ -534,10 +534,13 @@ def _combine_clusterings(spreads: Sequence[EstimateSpread], cluster_counts: Sequ
         )
     )
     first, second, intersections = spreads
+    # the part of the variance that errors of a 0/1 loss make up; NaN for other losses
     variance_from_errors = two_way_variance(
         first.variance_from_errors, second.variance_from_errors, intersections.variance_from_errors
     )
-    return first._replace(  # the estimate and the sum of contributions are the same in all three
+    # The estimate, the less biased one and the sum of contributions are the same in all three. `hidden_variance` stays
+    # None: it is known only for a mean over groups.
+    return first._replace(
         variance=float(variance.variance),
         variance_of_variance=float(variance.variance_of_variance),
         # effective errors are (sum)^2 / (sum of squares): the larger sum of squares leaves fewer
@@ -609,7 +612,8 @@ def power_sums(
 ) -> PowerSums:
     """Sums of second and fourth powers of w x / W over n values x, read in pieces that fit the cache.
 
-    `read(slice)` returns a piece of the values. w is `weight`, one entry per value (None: 1 for all), and W is `total`.
+    `read(slice)` returns a piece of the values, 8,192 (PIECE) or fewer. w is `weight`, one entry per value (None: 1 for
+    all), and W is `total`.
     """
     second_powers = []
     fourth_powers = []
@@ -623,16 +627,17 @@ def power_sums(
 
 
 def evidence_of_samples(samples: CheckedSamples) -> Evidence:
-    """The sums that an interval of `samples.metric` is computed from; samples are independent, without clusters.
+    """The sums that an interval of `samples.metric` is computed from; samples count as independent.
 
-    Losses are in units of `samples.error_size`. The samples are sorted here unless `samples.ranked_by_confidence` holds
-    them sorted, and summed in parts that fit the cache where the metric allows it.
+    Clusters and strata are not read. Losses are in units of `samples.error_size`. The samples are sorted here unless
+    `samples.ranked_by_confidence` holds them sorted, and summed in parts that fit the cache where the metric allows it.
     """
     loss = samples.answered_loss
     weight = samples.answered_weight
     request = request_for([samples.metric])  # the area that the metric is made of, or the point of the curve
-    # The area of the best order of the samples, by loss. Of 0/1 losses it is known from the risk alone, except with
-    # relative weights; for other losses the caller does not come here with a metric that reads it.
+    # The area of the best order of the samples, by loss. For 0/1 losses with whole weights (repetitions, or all 1) it
+    # follows from the risk; with relative weights it is computed here. For other losses it stays None: `measure` takes
+    # metrics that read it sample by sample (`spread_by_sample`), not by this function.
     best_area = None
     if samples.zero_one and not samples.has_whole_weights and samples.metric.reads_best_curve_area:
         best_area = float(oracle_area(np, loss.astype(np.float64), weight, request.estimator))
@@ -776,6 +781,7 @@ def check_has_test(function: str, metric: Metric) -> None:
     Tests need an influence function. The message says what can be compared instead.
     """
     if isinstance(metric, PointMetric):
+        # of the area to compare by instead; where the point has no coverage of its own, 0.8 as an example
         lowest_coverage = metric.cut if metric.cut_at == "coverage" and metric.cut < 1 else 0.8
         raise InputError(
             f"{function}: {metric.key} is one point of the curve, and there is no paired test of it. Compare by an "

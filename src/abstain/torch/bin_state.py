@@ -146,11 +146,13 @@ def add_with_general_kernel(
 def add_with_lean_kernel(state: BinState, binmap: BinMap, loss: Array, confidence: Array) -> None:
     """Add samples with 0/1 losses and float32 confidences to `state`, in place, by bins in shared memory.
 
-    Each program fills its own bins and adds them to the state once. The confidence itself decides a sample's bin.
+    Each program fills its own bins and adds them to the state once. The state holds counts (int64), sums of losses and
+    the extremes of the confidences (float64); in an empty bin these are inf (`low`) and -inf (`high`).
 
     `loss` (bool or uint8, 0 or 1) and `confidence` (contiguous) have shape (n,) with n > 0 and are on the GPU of
-    `state`. The map has at most LEAN_BINS bins, fewer than 512 in each octave; nothing is checked here. `binmap` gives
-    the bin of a confidence.
+    `state`. `binmap` gives the bin of a confidence; only the general kernel can bin samples by another number. The map
+    has at most LEAN_BINS (2900) bins, and fewer than 512 in each octave, so that 9 bits of the packed table hold their
+    number. Nothing is checked here: `add` has done it.
     """
     # the extremes as integers of the same order, which the kernel changes; the state is set from them at the end
     low_bits = to_ordered_bits(state.low)
@@ -159,7 +161,7 @@ def add_with_lean_kernel(state: BinState, binmap: BinMap, loss: Array, confidenc
     error_count = torch.zeros_like(state.count)
     # of each octave (power of two) of the confidences: its first bin, and into how many bins it is divided
     bins_of_octave = packed_kernel_table(binmap, confidence.device)
-    # four programs, each with up to 46 KB of bins, share a multiprocessor
+    # four programs share a multiprocessor: each has 16 bytes of shared memory per bin, at most 46 KB
     program_count = 4 * torch.cuda.get_device_properties(confidence.device).multi_processor_count
     slot_count = 1 << binmap.size.bit_length()  # a power of two above the number of bins, as Triton needs
     kernels.add_to_shared_bins[(program_count,)](

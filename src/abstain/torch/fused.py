@@ -91,7 +91,8 @@ def _tiling(sample_count: int, class_count: int) -> tuple[int, int, tuple[int], 
     Returns the rows and columns of the tile that one program reads (powers of two), the launch grid of the kernels that
     read logits, and the launch grid of those that compute weights. `class_count` is the number of classes.
     """
-    # all classes of a row are in one tile, even more than _LOGITS_PER_PROGRAM of them; Triton needs powers of two
+    # All classes of a row are in one tile, even more than _LOGITS_PER_PROGRAM (2048) of them, and as many rows as make
+    # up that number, at most 64. Triton needs powers of two.
     tile_columns = 1 << (class_count - 1).bit_length()
     tile_rows = max(1, min(_MAX_ROWS_PER_TILE, _LOGITS_PER_PROGRAM // tile_columns))
     reading_programs = -(-sample_count // tile_rows)  # rounded up, as in the next line

@@ -370,13 +370,15 @@ class Averaging:
             original = _evaluate(name, network, held_out)
             self.original_samples = original.samples  # losses and confidences
             self.label_digest = original.label_digest  # equal for equal labels in equal order
-            self._check_enough_errors()
+            self._check_enough_errors()  # raises if no verdict is possible
         else:
-            # sets the attributes of the other branch, and those above that change while epochs are trained
+            # Sets the attributes of the other branch, and those above that change while epochs are trained. It reads no
+            # batches. That there are enough errors was checked when the run began.
             self._load_state(state)
         # Read once more now, so that shuffled samples are found before training and not after some epochs of it. A
-        # DataLoader draws from the global generator each time it is read. The state of the generator is restored after
-        # this reading, but not by `_evaluate`.
+        # DataLoader draws from the global generator each time it is read. The generator is restored after this check,
+        # so that training sees the same random numbers with it and without. Evaluations belong to the run, and
+        # `_evaluate` restores nothing.
         with torch.random.fork_rng(devices=[]):
             self._check_labels(_digest_of_labels(held_out))
         network.train()  # a finished network is usually in evaluation mode, and trainers may leave it there
