@@ -162,6 +162,7 @@ __all__ = [
 
 declare_engine("path", "abstain.formats.file_evaluation")  # `evaluate("predictions.parquet")`
 declare_engine("table", "abstain.formats.file_evaluation")  # `evaluate(frame)`
+declare_engine("predictions", "abstain.formats.file_evaluation")  # `evaluate(read_predictions(...))`
 declare_engine("files", "abstain.engines.files")
 declare_engine("dask", "abstain.engines.dask")
 declare_engine("spark", "abstain.engines.spark")
@@ -183,6 +184,7 @@ if not TYPE_CHECKING:  # for type checkers a name that is not above is a mistake
                 return importlib.import_module(f"abstain.{name}")
             except ImportError as problem:  # so that hasattr(abstain, "jax") is False where jax is missing
                 raise AttributeError(str(problem)) from problem
+        # `_where_else` returns a hint such as ". It is in abstain.metrics", or ""
         raise AttributeError(f"module 'abstain' has no attribute {name!r}{_where_else(name)}")
 
 

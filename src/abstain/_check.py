@@ -77,9 +77,10 @@ def check_row_order(function: str, arguments: Mapping[str, Any]) -> None:
     pass: a filtered column beside a computed one is combined by position on purpose. `function` is the public function
     that messages name; `arguments` are those of one call, by name.
     """
-    # By the name of the argument: the row labels (index) of a pandas column. Of equal ones the first.
+    # row labels (a pandas index) by name of the argument; of arguments with equal labels only the first
     indexes: dict[str, Any] = {}
     for argument, value in arguments.items():
+        # nothing for an array, one pair for a column, several for a dict or tuple of columns
         for name, index in _row_labels(argument, value):
             if any(index is known or index.equals(known) for known in indexes.values()):
                 continue
@@ -102,13 +103,14 @@ def _may_have_row_labels(value: Any) -> bool:
 
 
 def _row_labels(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The index of a pandas column or frame with its name; of each of them in a dict or a tuple.
+    """Yield (name, index) of a pandas column or frame, and of each of them in a dict or a short tuple.
 
-    `name` is the name of the argument, and `value` what the user passed.
+    `name` is the name of the argument, and `value` what the user passed. Nothing is yielded for anything else.
     """
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _row_labels(f"{name}[{key!r}]", item)
+    # a tuple of more than 8 entries holds numbers, which have no index: it is skipped to save time
     elif isinstance(value, tuple) and len(value) <= _LONGEST_TUPLE_OF_ARRAYS:
         for position, item in enumerate(value):
             yield from _row_labels(f"{name}[{position}]", item)
@@ -266,10 +268,12 @@ def check_finite(function: str, argument: str, backend: Backend, x: Array, remed
         return
     if x.dtype.kind != "f":
         return
-    # read as unsigned integers, floats that are neither negative nor infinite nor NaN are below the bits of infinity
+    # read as unsigned integers of their size (4 or 8 bytes), floats that are neither negative nor infinite nor NaN are
+    # below the bits of infinity
     unsigned, bits_of_infinity = _UNSIGNED_AND_INFINITY[x.dtype.itemsize]
     if x.view(unsigned).max() < bits_of_infinity:
         return
+    # a negative number fails that fast test too, so look at the numbers themselves
     if math.isfinite(x.min()) and math.isfinite(x.max()):
         return
     bad_indices = np.argwhere(~np.isfinite(x))
@@ -441,8 +445,8 @@ def _divide_by_unit(backend: Backend, weight: Array) -> Array:
 def check_shape_of_loss(function: str, argument: str, x: Array, loss: Array) -> None:
     """Raise ShapeError unless `x`, with one value per sample, has the shape of the losses. Both may be plain lists.
 
-    `function` is the public function that the message names, and `argument` the name of `x` there. Where samples are
-    picked by their numbers (groups), it must be called before: values too many would be left out without a word.
+    `function` is the public function that the message names, and `argument` the name of `x` there. Call it before
+    samples are picked by index, as those of a group are: that would ignore surplus values without an error.
     """
     shape = tuple(np.shape(x))
     expected_shape = tuple(np.shape(loss))
@@ -453,20 +457,21 @@ def check_shape_of_loss(function: str, argument: str, x: Array, loss: Array) -> 
 
 
 def check_mask(function: str, argument: str, backend: Backend, mask: Array, loss: Array) -> Array:
-    """Return one boolean per sample, of the shape of `loss`; on the host whole numbers 0 and 1 are accepted too.
+    """Return one boolean per sample, of the shape of `loss`; whole numbers are accepted if all are 0 or 1.
 
-    Raises ShapeError for another shape, and on the host DtypeError for another dtype. `function` is the public function
-    that messages name. `argument` is the name of the argument, for messages. `backend` is the array library that
-    computes; on the host that is numpy.
+    Raises ShapeError for another shape, and DtypeError for another dtype or other numbers (the numbers of a jax tracer
+    cannot be read). `function` is the public function that messages name, and `argument` the name of the mask there.
+    `backend` is the array library that computes, and `backend.asarray` moves the mask to the device of `loss`.
     """
     mask = backend.asarray(mask, loss)
     check_shape_of_loss(function, argument, mask, loss)
-    if backend.is_host:
-        if mask.dtype.kind in "iu" and bool(np.all((mask == 0) | (mask == 1))):
-            mask = mask.astype(bool)
-        if mask.dtype != bool:
-            raise DtypeError(f"{function}: `{argument}` must be boolean, got dtype {mask.dtype}.")
-    return mask
+    xp = backend.xp
+    if xp.isdtype(mask.dtype, "bool"):
+        return mask
+    is_whole = xp.isdtype(mask.dtype, "integral") and is_concrete(mask)
+    if is_whole and bool(xp.all((mask == 0) | (mask == 1))):
+        return mask == 1
+    raise DtypeError(f"{function}: `{argument}` must be boolean, got dtype {mask.dtype}.")
 
 
 # Class scores (logits or probabilities along the last axis) and class labels -----------------------
@@ -501,20 +506,20 @@ class ClassScores(NamedTuple):
     def map_rows(self, compute: Callable[[Any, Array], Array]) -> Array:
         """Apply `compute(xp, rows)` to all rows of class scores, in the widest float, and return its results.
 
-        `rows` has shape (samples, classes), with the members of an ensemble in front; elsewhere than on the host it has
-        all axes of `values`. `compute` returns one result per sample, which may be an array.
+        `compute` gets rows of shape (samples, classes), or (members, samples, classes) of an ensemble, and returns one
+        result per sample, which may be an array. On the host (numpy) it gets a chunk of samples at a time, elsewhere
+        all of `values` at once, which may have further axes before that of the samples.
 
-        On the host the rows are handled a chunk at a time. Each row is computed alone and in one memory layout, so its
-        result does not depend on its position.
+        Each row is computed alone and in one memory layout, so its result does not depend on its position.
         """
         # `self.values` has shape (..., samples, classes), with the members of an ensemble along the first axis
         members = self.values.shape[:1] if self.is_ensemble else ()  # a shape: one axis or none
-        with np.errstate(all="ignore"):  # infinities are expected: they become the ends of the scale
+        with np.errstate(all="ignore"):  # ln 0 is expected where a class has probability 0
             if not self.backend.is_host:
                 xp = self.backend.xp
                 return compute(xp, xp.astype(self.values, float_dtype(xp)))
             rows = self.values.reshape(*members, -1, self.values.shape[-1])
-            # as many rows as have `_CHUNK` entries, so that temporary arrays stay in cache
+            # as many rows as have 2^14 entries (`_CHUNK`), so that temporary arrays stay in cache
             chunk_rows = max(1, _CHUNK // (rows.shape[-1] * math.prod(members)))
             chunks = [
                 compute(np, np.array(rows[..., start : start + chunk_rows, :], dtype=np.float64, order="C"))
@@ -632,13 +637,14 @@ def _binary_columns(backend: Backend, values: Array, kind: str) -> Array:
     """Make two columns from one number per sample: 1 - p and p, or the logits -d/2 and d/2 of log-odds d.
 
     Half of the log-odds on either side treats both classes alike, so that the largest logit is a confidence too.
-    `values` has shape (...), or (..., 1), and holds p or d of class 1 (`kind` "probs" or "logits"). The result has
-    shape (..., 2). `backend` is the array library that computes; on the host that is numpy.
+    `values` has shape (samples,), or (..., 1), and holds p or d of class 1 (`kind` "probs" or "logits"). The result
+    has shape (samples, 2), or (..., 2). `backend` is the array library that computes; on the host that is numpy.
     """
     xp = backend.xp
     if values.ndim > 1:  # its last axis has length 1
         values = values[..., 0]
-    values = xp.astype(values, float_dtype(xp))  # in float32 1 - p would be rounded
+    # float64 (float32 only in jax without x64): in a narrower float 1 - p would be rounded more
+    values = xp.astype(values, float_dtype(xp))
     if kind == "probs":
         return xp.stack([1 - values, values], axis=-1)
     return xp.stack([-values / 2, values / 2], axis=-1)
@@ -650,10 +656,13 @@ _FEWEST_SUSPECT_LOG_ODDS = 8  # so many log-odds or more that all lie in [0, 1] 
 def _check_binary(function: str, kind: str, backend: Backend, x: Array, *, may_be_one_sample: bool) -> None:
     """Check log-odds (`kind` "logits") or probabilities (`kind` "probs") of class 1, one per sample.
 
-    Raises InputError for values that are not finite, log-odds that look like probabilities, and probabilities outside
-    [0, 1]; ShapeError for a vector of probabilities that sums to one if it may be the classes of one sample
-    (`may_be_one_sample`: nothing says which of both it is). `function` is the public function that messages name.
-    `backend` is the array library that computes; on the host that is numpy.
+    `x` is not empty, of shape (samples,), or (..., 1). Raises InputError for values that are not finite, log-odds that
+    look like probabilities, and probabilities outside [0, 1].
+
+    A vector of K numbers can be K samples of a binary model, as it is read here, or one sample of K classes.
+    `may_be_one_sample` says that `x` is a vector and no labels tell how many samples there are; then ShapeError is
+    raised if it sums to one. `function` is the public function that messages name. `backend` is the array library that
+    computes; on the host that is numpy.
     """
     xp = backend.xp
     if kind == "logits":
@@ -661,7 +670,7 @@ def _check_binary(function: str, kind: str, backend: Backend, x: Array, *, may_b
             function, "logits", backend, x, remedy="One number per sample is the log-odds of class 1."
         )
         count = math.prod(tuple(x.shape))
-        # with fewer values, all of them may lie in [0, 1] by chance
+        # with fewer than 8 values, all of them may lie in [0, 1] by chance
         if count >= _FEWEST_SUSPECT_LOG_ODDS and float(xp.min(x)) >= 0 and float(xp.max(x)) <= 1:
             raise InputError(
                 f"{function}: `logits` of one number per sample must be log-odds of class 1, got {count} values that "
@@ -677,7 +686,8 @@ def _check_binary(function: str, kind: str, backend: Backend, x: Array, *, may_b
             f"{float(x[index]):g} at index {_show_index(index)}. Pass decision values (log-odds) as the first "
             f"argument instead of `probs=`."
         )
-    total = float(xp.sum(xp.astype(x, float_dtype(xp))))
+    total = float(xp.sum(xp.astype(x, float_dtype(xp))))  # in float64; in float32 only in jax without x64
+    # 1e-5 whatever the dtype of `x`: a wider tolerance would refuse more binary samples that sum to one by chance
     if may_be_one_sample and x.shape[0] > 1 and abs(total - 1) <= _FLOAT64_SUM_TOLERANCE:
         raise ShapeError(
             f"{function}: `probs` of shape {tuple(x.shape)} must be probabilities of class 1, one per sample, got a "
@@ -848,7 +858,8 @@ def labels_to_indices(
     host = np.asarray(to_host(labels))
     if host.ndim != 1 or (classes is None and columns is None):  # one-hot, or label k is column k
         return labels
-    # one of the two is given, so that there are names of the columns
+    # One of the two is given, so that there are names of the columns. `_check_distinct` returns names as a list, and
+    # raises InputError for a repeated one; `_list_first` lists a few of them in a message.
     class_names = None if classes is None else _check_distinct(function, "classes", classes)
     column_names = class_names if columns is None else _check_distinct(function, "columns", columns)
     assert column_names is not None  # for mypy
@@ -914,7 +925,7 @@ def _check_label_range(function: str, xp: Any, labels: Array, class_count: int) 
 
     `function` is the public function that messages name.
     """
-    if xp.isdtype(labels.dtype, "bool"):
+    if xp.isdtype(labels.dtype, "bool"):  # 0 and 1, and there are at least two classes
         return
     is_valid = (labels >= 0) & (labels < class_count)  # False for NaN
     if xp.isdtype(labels.dtype, "real floating"):

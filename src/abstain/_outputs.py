@@ -85,6 +85,7 @@ def check_ending(path: str | Path, *kinds: str) -> None:
     # "a, b or c", or just "c"
     alternatives = " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
     exception = "" if needs_ending else " (or have no ending)"
+    # `display_name` escapes control characters and shortens long text
     got = display_name(ending, 40) if ending else "no ending"
     raise file_error(path, f"its name must end in {alternatives}{exception}, got {got}.")
 

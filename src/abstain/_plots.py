@@ -85,12 +85,13 @@ def line_style(number: int) -> LineStyle:
 def distinct_numbers(numbers: Sequence[int]) -> list[int]:
     """Return the numbers of lines as they are, or counted from 0 if two of the lines would look alike.
 
-    Lines look alike if they have the same colour or the same dashes. The order of the numbers is kept.
+    Lines look alike if they have the same colour or the same dashes. The numbers differ, and their order is kept.
 
     >>> distinct_numbers([2, 0]), distinct_numbers([8, 0, 4])
     ([2, 0], [2, 0, 1])
     """
-    # indices of the colours and of the dashes that `line_style` gives these numbers
+    # indices of the colours (5 of them) and of the dashes (5) that `line_style` gives these numbers, unless the user
+    # has set other colours
     colours = {number % len(_COLOURS) for number in numbers}
     dashes = {(number // len(_COLOURS) + number % len(_COLOURS)) % len(_DASHES) for number in numbers}
     if len(colours) == len(dashes) == len(numbers):
@@ -355,20 +356,21 @@ def _name_shifts(ax: Any, named_artists: Sequence[Any]) -> list[float] | None:
         # not a curve, or one that ends before full coverage, by more than 1%
         if artist.get_gid() != _CURVE_MARK or artist.get_xdata()[-1] < 0.99:
             return None
-    line_height = _LINE_SPACING * small_font(ax)  # points, as all lengths below
+    line_height = _LINE_SPACING * small_font(ax)  # 1.25 heights of the font, in points, as all lengths below
     points_per_pixel = 72 / ax.figure.dpi
-    # letters, of which each has a mean width
-    longest_name = max(len(artist.get_label()) for artist in named_artists)
+    longest_name = max(len(artist.get_label()) for artist in named_artists)  # letters
     axes_width = points_per_pixel * ax.get_window_extent().width
+    # a letter is .55 of the font's height wide on average; a name may take 40% of the axes
     if longest_name * _LETTER_WIDTH * small_font(ax) > _WIDEST_NAME * axes_width:
         return None
     ends_in_pixels = [ax.transData.transform((1.0, artist.get_ydata()[-1]))[1] for artist in named_artists]
     ends = points_per_pixel * np.asarray(ends_in_pixels)
     if not np.isfinite(ends).all():  # a risk of 0 on a logarithmic axis
         return None
-    # Names of curves that end this close together could be swapped by the reader.
+    # Names of curves that end within 0.3 lines of text could be swapped by the reader.
     if len(ends) > 1 and float(np.diff(np.sort(ends)).min()) < _CLOSEST_ENDS * line_height:
         return None
+    # `spread_out` moves names until they are a line apart; none may move by more than 1.3 lines
     shifts = spread_out(ends, line_height) - ends
     if float(np.abs(shifts).max()) > _LARGEST_SHIFT * line_height:
         return None
@@ -433,7 +435,7 @@ def fit_text(panels: Sequence[Any], *, may_grow: bool = False) -> None:
     and the figure becomes higher if it `may_grow`: its height is not the user's.
     """
     figure = panels[0].figure
-    for _ in range(_MOST_REDRAWS):  # a change makes room for others, or takes it
+    for _ in range(_MOST_REDRAWS):  # 8: a change makes room for others, or takes it
         figure.draw_without_rendering()  # also lays the panels out
         changes = [_thin_ticks(axis) for panel in panels for axis in (panel.xaxis, panel.yaxis)]
         changes += [_wrap_axis_labels(panel, panels) for panel in panels]
@@ -461,7 +463,7 @@ def _thin_ticks(axis: Any) -> bool:
     if len(boxes) < _FEWEST_TICKS:  # 2
         return False
     intervals = sorted((box.min[along], box.max[along]) for box in boxes)
-    # pixels that must be free between two
+    # pixels that must be free between two: half the height of the font
     gap = _TICK_GAP * ticks[0].label1.get_fontsize() * axis.figure.dpi / 72
     if all(end + gap <= start for (_, end), (start, _) in pairwise(intervals)):
         return False
@@ -555,6 +557,7 @@ def _uncover_curves(panel: Any, *, may_grow: bool) -> bool:
     legend_height = legend.get_window_extent().height + small_font(panel) * figure.dpi / 72  # with a gap
     if may_grow:
         figure.set_figheight(figure.get_figheight() + legend_height / figure.dpi)
+    # 40% of the height of the axes
     elif legend_height > _HIGHEST_LEGEND * panel.get_window_extent().height:
         return False
     shift = transforms.ScaledTranslation(0, -pixels_below / figure.dpi, figure.dpi_scale_trans)  # in inches

@@ -182,8 +182,8 @@ def _to_plain(x: Any) -> Any:
     """Convert a field or a whole record to what JSON can hold: dicts, lists, text, finite numbers and None.
 
     Infinities become "inf" and "-inf", NaN becomes None, a dict a list of pairs. A `Stored` record also gets its format
-    and, for people who read the JSON, entries that are computed from its fields (`_readable`); their names differ from
-    those of the fields. Raises TypeError for other objects.
+    ("abstain.Threshold/3") and, for people who read the JSON, entries that are computed from its fields (`_readable`);
+    their names differ from those of the fields. Raises TypeError for other objects.
     """
     if dataclasses.is_dataclass(x):
         record: Any = x

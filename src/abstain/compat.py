@@ -126,7 +126,7 @@ def row_order_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     >>> row_order_aurc([1, 0], [0.5, 0.5]), row_order_aurc([0, 1], [0.5, 0.5])
     (0.75, 0.25)
     """
-    # checks and sorts the samples, stably; the name is for messages
+    # checks and sorts the samples, stably, and averages the risks of the first 1, 2, ... n; the name is for messages
     return _mean_prefix_risk("row_order_aurc", loss, confidence)
 
 
@@ -154,7 +154,7 @@ def mapie_one_minus_auarc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     >>> round(mapie_one_minus_auarc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.29667
     """
-    # checks and sorts the samples, stably; the name is for messages
+    # checks and sorts the samples, stably, and averages the risks of the first 1, 2, ... n; the name is for messages
     return _mean_prefix_risk("mapie_one_minus_auarc", loss, confidence)
 
 
@@ -183,7 +183,7 @@ def lm_polygraph_rcc_auc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     >>> round(lm_polygraph_rcc_auc([0, 1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6, 0.5]), 5)
     0.29667
     """
-    # checks and sorts the samples, stably; the name is for messages
+    # checks and sorts the samples, stably, and averages the risks of the first 1, 2, ... n; the name is for messages
     return _mean_prefix_risk("lm_polygraph_rcc_auc", loss, confidence)
 
 
@@ -213,7 +213,7 @@ def torch_uncertainty_aurc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     0.32083
     """
     name = "torch_uncertainty_aurc"  # for messages; InputError for a single sample
-    # the curve has one point (coverage, risk) per sample, the first at coverage 1/n
+    # the curve has one point (coverage, risk) per sample, the first at coverage 1/n; its area is divided by 1 - 1/n
     return _scaled_trapezoid_area(name, _curve_by_sample(name, loss, confidence))
 
 
@@ -242,7 +242,8 @@ def torch_uncertainty_augrc(loss: ArrayLike, confidence: ArrayLike, /) -> float:
     0.2
     """
     name = "torch_uncertainty_augrc"  # for messages; InputError for a single sample
-    # the curve has one point (coverage, coverage times risk) per sample, the first at coverage 1/n
+    # the curve has one point (coverage, coverage times risk) per sample, the first at coverage 1/n; its area is divided
+    # by 1 - 1/n
     return _scaled_trapezoid_area(name, _with_generalised_risk(_curve_by_sample(name, loss, confidence)))
 
 

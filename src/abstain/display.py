@@ -86,7 +86,7 @@ def thinned(name: str, coverage: np.ndarray, risk: np.ndarray, points: int = SHO
     >>> thinned("mine", np.linspace(0.001, 1, 1000), np.linspace(0, 0.3, 1000), points=3).coverage
     (0.001, 0.501, 1.0)
     """
-    indices = select_drawn_points(coverage, points)  # ascending, without repeats
+    indices = select_drawn_points(coverage, points)  # at most `points`, ascending, without repeats
     return CurveLine(name, tuple(coverage[indices].tolist()), tuple(risk[indices].tolist()))
 
 

@@ -75,7 +75,7 @@ def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: f
         # {"aurc": ..., "aurc_low": ..., "aurc_high": ...}; empty while there are too few answers
         return _measure_if_defined(
             log,
-            rows=log.scored,
+            rows=log.scored,  # a mask: scores that are a grade or no answer
             label="aurc",
             compute_interval=lambda: log_interval(log, "aurc", rules=rules, level=level, metric_options={}),
         )
@@ -124,7 +124,7 @@ def risk_at_coverage(
         # the estimate and its two limits under this label; empty while there are too few answers
         return _measure_if_defined(
             log,
-            rows=log.scored,
+            rows=log.scored,  # a mask: scores that are a grade or no answer
             label=f"risk_at_{coverage:g}",
             compute_interval=lambda: log_interval(
                 log, "risk_at_coverage", rules=rules, level=level, metric_options=options
@@ -174,7 +174,7 @@ def answer_score(name: str = "simpleqa_f", level: float = 0.95, unanswerable: st
         # the estimate and its two limits under the metric's name; empty while there are too few answers
         return _measure_if_defined(
             log,
-            rows=log.scored,
+            rows=log.scored,  # a mask: scores that are a grade or no answer
             label=chosen_metric.key,
             compute_interval=lambda: interval_without_ranking(log, chosen_metric, level=level),
         )
@@ -340,10 +340,11 @@ def _measure_if_defined(
     computes metrics while a run is under way, and an error would end the run. Mistakes in the task, such as a
     confidence that no score has, still raise.
     """
-    if len(np.unique(_question_of_row(log)[rows])) < 2:  # an interval needs two questions
+    # a number for each row, equal for rows of one question; an interval needs two questions
+    if len(np.unique(_question_of_row(log)[rows])) < 2:
         return {}
     try:
-        return _label_limits(label, compute_interval())
+        return _label_limits(label, compute_interval())  # as the dict above
     except (InfeasibleError, DataError):  # for example, nothing was answered so far
         return {}
 

@@ -257,9 +257,9 @@ def _rank_weights(
     Samples are ranked by the confidence that `score`, a name or a function of the logits, gives them. With rank="hard"
     no gradient flows through the weights, and equal confidences get equal weights; with rank="soft" samples are
     compared by a sigmoid of the difference over `temperature`. Raises InputError for an unknown score, and ShapeError
-    if a user's score does not return one number per sample. `estimator`, such as "harmonic", says how the weight of a
-    rank is computed. The mean of weight times loss over the valid samples is AURC, so that weights are about 1 on
-    average (harmonic ones, exactly). `valid` and the result have shape (n,).
+    if a user's score does not return one number per sample. `estimator` ("harmonic", "loo", "log", "sele" or "2sele")
+    says how the weight of a rank is computed. The mean of weight times loss over the valid samples is AURC, so that
+    weights are about 1 on average (harmonic ones, exactly). `valid` and the result have shape (n,).
     """
     mass = valid.astype(float_dtype(jnp))  # 1 for a valid sample, 0 for another
     # The number of valid samples, shape (1,). At least 1, so that without any all weights are 0 and not NaN.
@@ -272,12 +272,13 @@ def _rank_weights(
         weights = pair_weights(jnp, accepted, mass=mass, total=total, estimator=estimator)
         return jnp.where(valid, weights, 0.0).astype(rows.dtype)
     confidence = jax.lax.stop_gradient(confidence)
-    if len(confidence) <= _MAX_PAIRWISE:
+    if len(confidence) <= _MAX_PAIRWISE:  # 512
         # [i, j]: whether sample i is at least as confident as sample j. A comparison with NaN is False, so samples that
         # are not valid are never accepted, and need no mass of 0: None is a mass of 1 for all.
         accepted = accepts(jnp.where(valid, confidence, jnp.nan))
         weights = pair_weights(jnp, accepted, mass=None, total=total, estimator=estimator)
     else:  # too many pairs to compare: sort instead
         ranked_confidence = jnp.where(valid, confidence, -jnp.inf)  # last, with a mass of 0
+        # "threshold": equal confidences are accepted together, as in the comparison of pairs
         weights = sample_weights(jnp, ranked_confidence, mass, estimator, ties="threshold")
     return jnp.where(valid, weights, 0.0).astype(rows.dtype)

@@ -183,6 +183,7 @@ def interval_without_ranking(log: Log, metric: FurtherMetric, *, level: float) -
     InputError where the metric cannot be computed: losses other than right and wrong, no confidence, or one that is no
     probability. InfeasibleError where it is undefined.
     """
+    # losses that do not say right (0), wrong (1) or partly right
     if not log.is_graded:
         raise InputError(f"{metric.key}: needs right and wrong answers, and this task has other losses.")
     cluster_of_row = log.find_clusters()  # None where all rows are independent

@@ -8,7 +8,7 @@ import pytest
 import abstain
 from abstain._check import check_choice
 from abstain._names import suggest_name
-from abstain.errors import InputError
+from abstain.errors import DtypeError, InputError
 
 SCORES = ("max_softmax", "max_logit", "margin")
 ALIASES = {"msp": "max_softmax"}
@@ -109,3 +109,25 @@ def test_columns_of_one_order_of_other_labels_and_plain_arrays_are_combined_by_p
         (frame["loss"], shuffled["confidence"].loc[frame.index]),
     ]:
         assert abstain.aurc(loss, confidence) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int64", "int32", "uint8"])
+def test_a_mask_of_whole_numbers_off_the_host_is_that_of_booleans(dtype):
+    torch = pytest.importorskip("torch")
+    loss = [0.0, 1.0, 0.0, 1.0, 0.0]
+    confidence = [0.9, 0.8, 0.7, 0.6, 0.5]
+    abstained = [0, 1, 0, 0, 0]
+    expected = abstain.aurc(loss, confidence, abstained=abstained)
+    # a tensor that is part of a gradient is computed by torch, as one on a GPU is
+    losses = torch.tensor(loss, dtype=torch.float64, requires_grad=True)
+    mask = torch.tensor(abstained, dtype=getattr(torch, dtype))
+    area = abstain.aurc(losses, torch.tensor(confidence, dtype=torch.float64), abstained=mask)
+    assert area.item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("bad", [[0, 2, 0], [0.0, 1.0, 0.0]])
+def test_a_mask_of_other_numbers_is_refused_off_the_host(bad):
+    torch = pytest.importorskip("torch")
+    losses = torch.tensor([0.0, 1.0, 1.0], requires_grad=True)
+    with pytest.raises(DtypeError, match="`abstained` must be boolean"):
+        abstain.aurc(losses, torch.tensor([0.9, 0.8, 0.7]), abstained=torch.tensor(bad))

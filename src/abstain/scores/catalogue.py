@@ -125,7 +125,8 @@ def _softmax_score(
 
     `label` is for plots, `to_display` converts a key to the familiar number, `parameter` is the name of its parameter.
     The familiar number saturates: for sure samples it rounds to the end of its scale, where they tie. The rank key
-    orders samples as that number would with unlimited digits, and does not round to one value.
+    orders samples as that number would with unlimited digits, and does not round to one value. `saturates=True` tells
+    users of the score that it returns such a key, so that `to_display` has to be applied before a number is shown.
     """
     return Score(
         name=name,
@@ -143,7 +144,8 @@ def _logit_score(
 ) -> Score:
     """Define the score whose function in `scores.logits` has this name; it returns the familiar number itself.
 
-    No rank key stands in for that number, because it does not saturate: sure samples keep different values.
+    No rank key (another number of the same order) stands in for that number, because it does not saturate: sure samples
+    keep different values. `saturates=False` tells users of the score that its result can be shown as it is.
     `parameter` is the name of its parameter, if it has one; `takes` says which of logits and probabilities it accepts.
     """
     return Score(
@@ -162,7 +164,8 @@ def _ensemble_score(
     """Define the score whose function in `scores.ensemble` has this name; its input has members along the first axis.
 
     A function whose plain number saturates (rounds to the end of its scale) returns a rank key instead, which orders
-    samples as the number does; `to_display`, passed for these alone, converts a key to the number.
+    samples as the number does; `to_display`, passed for these alone, converts a key to the number. The default returns
+    the value unchanged. `saturates` tells users of the score whether it returns a key.
     """
     return Score(
         name=name,
@@ -244,9 +247,11 @@ def by_name(score: str | Score | Callable[..., Any]) -> Score:
             label=wrapped.label,
             function=wrapped.call,
             takes=_LOGITS_OR_PROBS,
-            saturates=False,  # what a user's own function returns is the value itself, no rank key
+            # The result can be shown as it is. Scores that saturate return a rank key: a number that orders samples as
+            # a probability does, without rounding to 1, and that `display` converts.
+            saturates=False,
         )
-    check_name("scores.by_name", score, tuple(_BY_NAME))
+    check_name("scores.by_name", score, tuple(_BY_NAME))  # raises the InputError
     return _BY_NAME[score]
 
 

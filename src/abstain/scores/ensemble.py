@@ -189,7 +189,7 @@ def vote_share(logits: ArrayLike | None = None, *, probs: ArrayLike | None = Non
 
     def compute_share(xp: Namespace, rows: Array) -> Array:
         """Shares (samples,) of rows (M, samples, K)."""
-        # floats (M, samples, K): 1 where a member votes for a class, else 0
+        # booleans (M, samples, K), True where a member votes for a class, as numbers in the library's widest float
         votes = simplex.wide(xp, simplex.winners(xp, rows))
         return xp.max(xp.mean(votes, axis=0), axis=-1)
 

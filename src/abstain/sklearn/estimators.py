@@ -370,7 +370,7 @@ class Selective(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self._train(_safe_indexing(X, train), y[train], arguments.select(train, len(y)))
             samples = self._measure(_safe_indexing(X, calibration), y[calibration])
             calibration_arguments = arguments.select(calibration, len(y))
-        _copy_feature_attributes(self, self.estimator_)
+        _copy_feature_attributes(self, self.estimator_)  # `n_features_in_` and `feature_names_in_`
         # a classifier that learns its confidence uses up some of the samples here
         samples, calibration_arguments = self._learn_confidence(samples, calibration_arguments)
         self.threshold_ = self._select_threshold(
@@ -859,6 +859,7 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         class_scores: dict[str, Any] = {kind: arguments_by_name[kind][certify]}
         threshold_samples = CalibrationSamples(
             loss=loss[certify],
+            # {"confidence": the learned confidences, "score": the model that computes them}
             confidence_arguments=_apply_learned(self.confidence_, class_scores),
             predictions=samples.predictions[certify],
         )
@@ -1069,7 +1070,7 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
         """
         super()._train(X, y, arguments)  # sets `estimator_`
         independent_count = len(y if arguments.clusters is None else np.unique(arguments.clusters))
-        fold_count = min(_RESIDUAL_FOLDS, independent_count)
+        fold_count = min(_RESIDUAL_FOLDS, independent_count)  # at most 5
         if isinstance(self.uncertainty, str) or fold_count < 2:
             self.error_model_ = None
             return
@@ -1264,18 +1265,20 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         X, y = _check_X_y("CascadeClassifier", X, y)
         check_classification_targets(y)
+        # arrays of one label per sample, or None
         groups = _check_sample_labels("CascadeClassifier", "groups", groups, len(y))
         clusters = _check_sample_labels("CascadeClassifier", "clusters", clusters, len(y))
-        stages = self._stages()
-        costs = self._check_costs(stages)
+        stages = self._stages()  # (name, classifier) in the order in which they are asked
+        costs = self._check_costs(stages)  # one for each
         # sets `estimators_`, and returns the indices of the samples that none of them is trained on
         calibration = self._train(stages, X, y, clusters)
         self.classes_ = np.unique(np.concatenate([model.classes_ for model in self.estimators_]))
         abstain_label = resolve_abstain_label(self)  # a label that no class has, if it is "auto"
         if abstain_label is not None:  # None: every sample gets a prediction
             _check_label_is_no_class(self, abstain_label)
-        _copy_feature_attributes(self, self.estimators_[0])
+        _copy_feature_attributes(self, self.estimators_[0])  # `n_features_in_` and `feature_names_in_`
 
+        # by name of a stage: losses, confidences and cost, as `cascade` takes them
         stage_data, answers_of_class = self._measure_stages(
             stages, costs, _safe_indexing(X, calibration), y[calibration]
         )

@@ -55,7 +55,8 @@ class SamplePlan(_tables.Notebook):
         0, since no plan is made without losses. `self.deviation` / sqrt(n) is the standard error of the metric.
         """
         note = ""
-        if self.expected_loss < _ENOUGH_ERRORS:  # with fewer errors, intervals cover less than they promise
+        # with fewer than 20 errors, intervals cover less than they promise
+        if self.expected_loss < _ENOUGH_ERRORS:
             n_for_enough_errors = int(np.ceil(self.n * _ENOUGH_ERRORS / self.expected_loss))
             note = (
                 f"\n  Only {self.expected_loss:.3g} errors are expected at this n: intervals are unreliable below "

@@ -115,7 +115,7 @@ def _profile_from_steps(coverage: np.ndarray, generalised_risk: np.ndarray, pilo
 
     q is the share of the population that is more confident. Coverages ascend and are above 0.
 
-    The steps end at coverages chosen evenly in coverage and, near 0, evenly in its logarithm, at most `_MOST_STEPS`.
+    The steps end at coverages chosen evenly in coverage and, near 0, evenly in its logarithm, at most 400 in all.
     The height of a step is the mean loss of the samples between its ends. `generalised_risk` is the loss of accepted
     samples per sample, at each coverage. A curve may end below coverage 1, since samples can be marked as abstained;
     its largest coverage is then taken for 1. `pilot` is the table of the pilot sample if the curve comes from one, else
@@ -202,10 +202,12 @@ def _cumulation_matrix() -> np.ndarray:
     are :math:`c_k = (k + 1/2) \sum_j w_j P_k(x_j) f(x_j)`, and integrate each polynomial from -1 to the nodes.
     """
     x, w = np.polynomial.legendre.leggauss(_NODES_PER_PANEL)
-    P = np.polynomial.legendre.legvander(x, _NODES_PER_PANEL)  # P[j, k] is P_k(x_j)
+    # P[j, k] is P_k(x_j), for the degrees of the expansion, and one more, which its integral has
+    P = np.polynomial.legendre.legvander(x, _NODES_PER_PANEL)
     # row j, column k: the integral of P_k from -1 to node j, itself a sum of such polynomials
     integral_of_polynomial = P @ np.polynomial.legendre.legint(np.eye(_NODES_PER_PANEL), lbnd=-1)
-    scale = np.arange(_NODES_PER_PANEL) + 0.5
+    scale = np.arange(_NODES_PER_PANEL) + 0.5  # k + 1/2
+    # entry [i, j]: the sum over k of (integral of P_k up to node i) (k + 1/2) P_k(x_j) w_j
     return np.asarray(integral_of_polynomial @ (scale[:, None] * P[:, :_NODES_PER_PANEL].T) * w)
 
 
@@ -548,7 +550,7 @@ def expected_bias(n: int, curve: Any, /) -> ExpectedBias:
     # Without the pilot sample that a profile may summarise, AURC and risk are integrals over the profile, as the biases
     # are. With it they would be those of the pilot, with its ties.
     aurc, risk = value_and_risk(replace(profile, pilot=None), "aurc")
-    # with the pilot again: its spread is that of its own losses and ties
+    # sqrt(n) times the standard deviation of an estimate; with the pilot again, whose own losses and ties decide it
     deviation = asymptotic_deviation(profile, "aurc") / np.sqrt(size)
     return ExpectedBias(
         n=int(size),
@@ -604,14 +606,15 @@ def asymptotic_deviation(profile: Profile, metric: str) -> float:
 def _variance_of_pilot(blocks: Blocks, metric: str) -> float:
     """Return the variance of the influence function of the metric, estimated from a pilot sample.
 
-    This is the total mass times the sum over samples of (weight * influence / total mass)^2, from which the error bar
-    of the pilot is computed too. `metric` is "aurc", "augrc" or "risk".
+    The influence of a sample is how much the metric changes with a little more weight on it. The variance is the total
+    mass times the sum over samples of (weight * influence / total mass)^2, from which the error bar of the pilot is
+    computed too. `metric` is "aurc", "augrc" or "risk".
     """
     # the rows are those of distinct confidences, most confident first; the total mass is a vector of one entry
     table = table_from_blocks(blocks)
     total_mass = float(table.rows.total_mass[0])
     total_loss = float(table.rows.accepted_loss[-1])
-    definition = by_name(metric)
+    definition = by_name(metric)  # its `area` says which area under the curve the metric is made of
     # sums that the area and its influences are made of; of one part, which is the whole ranking
     sums = stack_parts([sum_area(table, definition.area)])
     area = float(sums.mass_times_area[0]) / total_mass
