@@ -239,7 +239,8 @@ def test_a_rule_comes_back_from_json(risk, tmp_path):
         assert (
             "asked for: risk of errors at most 0.15, risk of hours at most 0.06 of what the stages" in record
         )
-        assert rule.guarantee in record
+        assert f"In full: {rule.guarantee}" in record
+        assert "all of these hold: the mean of errors over the models' answers is at most 0.15; the" in record
     else:
         assert "None: this rule promises nothing." in record
         assert rule["errors"].advice is not None

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 import abstain
 from abstain.cli import cli
-from abstain.errors import DataError, InputError
+from abstain.errors import DataError, DtypeError, InputError
 from abstain.sklearn import SelectiveClassifier
 
 SOURCES = ("logits", "probs", "key", "plain")
@@ -437,6 +437,42 @@ def test_numbers_that_were_rounded_before_they_were_stored_are_noticed():
     assert one_by_one == coarse.accepts(logits=stored)[:50].tolist()
 
 
+@pytest.mark.parametrize("decimals", [1, 2, 3, 4])
+@pytest.mark.parametrize("made", ["logits", "key", "plain", "own", "binary"])
+def test_numbers_that_were_written_with_few_decimals_are_noticed(made, decimals):
+    """A threshold of 0.9034 must not accept all that a CSV file with two decimals writes as 0.90."""
+    p = np.random.default_rng(0).uniform(0.5, 1.0, 4000)
+    wrong = np.random.default_rng(1).random(4000) < np.where(p > 0.8, 0.01, 0.4)
+    given = {
+        "logits": {"logits": np.stack([np.log(p), np.log1p(-p)], 1), "score": "max_softmax"},
+        "key": {"confidence": -np.log1p(-p), "score": "max_softmax", "units": "key"},
+        "plain": {"confidence": p, "score": "max_softmax", "units": "plain"},
+        "own": {"confidence": p},
+        "binary": {"probs": p, "score": "max_softmax"},
+    }[made]
+
+    def column(numbers):
+        if made == "binary":
+            return {"probs": numbers}
+        return {"confidence": numbers} if made == "own" else {"confidence": numbers, "units": "plain"}
+
+    rule = abstain.select_threshold(wrong, **given, risk=0.05)
+    expected = rule.accepts(**column(p))
+    short = p.round(decimals)
+    noun = {"own": "confidences", "binary": "probabilities of class 1"}.get(made, "plain numbers")
+    form = f"{noun} with {decimals} decimal{'s' * (decimals > 1)}"
+    with pytest.raises(InputError, match=f"float64, got {form}: rounding hides .* Calibrate on {form}, or"):
+        rule.accepts(**column(short))
+    # rows whose side shows in spite of the rounding are decided
+    is_far = np.abs(p - p[expected].min()) > 1.1 * 10.0**-decimals
+    assert (rule.accepts(**column(short[is_far])) == expected[is_far]).all()
+    # a rule made from so few decimals decides on them, on more and on fewer that are chance
+    coarse = abstain.select_threshold(wrong, **column(short), score=given.get("score"), risk=0.05)
+    assert coarse.accepts(**column(short)).mean() == pytest.approx(coarse.coverage)
+    assert coarse.accepts(**column(p)).any()
+    assert coarse.accepts(**column(np.repeat([0.6, 0.7, 0.9], 10))).shape == (30,)
+
+
 def test_a_binary_column_is_the_same_rule():
     rng = np.random.default_rng(1)
     p = rng.choice([0.02, 0.3, 0.8, 0.97], 2000)
@@ -506,6 +542,18 @@ def test_one_row_without_its_axis_says_how_to_pass_it():
         rule.accepts(logits=logits[0])
     with pytest.raises(InputError, match="calibrated on 5 classes, got 2"):
         rule.accepts(logits=logits[:, :2])
+
+
+@pytest.mark.parametrize(
+    "confidence",
+    [np.array([0.9 + 1j, 0.1]), np.array([1, 0], dtype="m8[s]"), np.array([1, 0], dtype="M8[D]")],
+    ids=["complex", "timedelta", "datetime"],
+)
+def test_confidences_that_are_no_real_numbers_are_refused(confidence):
+    """Numpy converts them: complex numbers by their real parts, times to whole numbers."""
+    rule = abstain.select_threshold([0, 1, 0, 0], [0.9, 0.2, 0.8, 0.7], risk=0.1, method="empirical")
+    with pytest.raises(DtypeError, match=r"Threshold.accepts: `confidence` must hold real numbers"):
+        rule.accepts(confidence)
 
 
 def test_the_number_that_is_off_the_scale_is_named():

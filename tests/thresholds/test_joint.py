@@ -71,8 +71,11 @@ def test_a_threshold_passes_where_the_largest_p_value_does():
     assert rule.risks["errors"] == pytest.approx(errors.risk[errors.passed][-1])
 
 
-def test_a_promise_about_a_class_counts_its_samples_only():
+@pytest.mark.parametrize("has_errors", [True, False])
+def test_a_promise_about_a_class_counts_its_samples_only(has_errors):
     probs, label = binary()
+    if not has_errors:
+        label[probs.argmax(axis=1) == 1] = 1
     rule = abstain.select_threshold(probs=probs, labels=label, risk={0: 0.05, 1: 0.06})
     predicted = probs.argmax(axis=1)
     accepted = rule.accepts(probs=probs)
@@ -81,7 +84,7 @@ def test_a_promise_about_a_class_counts_its_samples_only():
         error_count = int((label[taken] != name).sum())
         assert rule.counted[name].samples == int((predicted == name).sum())
         assert rule.counted[name].accepted == int(taken.sum())
-        assert rule.risks[name] == pytest.approx(error_count / taken.sum())
+        assert rule.risks[name] == error_count / taken.sum()  # exactly, so that no error is a risk of 0
         row = np.flatnonzero(rule[name].table.passed)[-1]
         exact = scipy.stats.binom.cdf(error_count, int(taken.sum()), target)
         assert rule[name].table.p_value[row] == pytest.approx(exact)
@@ -256,6 +259,9 @@ def test_later_data_of_classes():
     assert seen[1].risk_alarm
     assert not seen[0].risk_alarm
     assert seen[0].counted == int((rule.accepts(probs=later_probs) & (predicted == 0)).sum())
+    text = repr(seen)
+    assert f"of {seen[0].counted} accepted that promise 0 is about (of {seen[0].accepted}), promised" in text
+    assert f"this look: {seen[1].counted:,} of {seen[1].counted:,} accepted wrong" in text
     with pytest.raises(InputError, match="need `among=`, or `logits=` or `probs=`"):
         rule.check(predicted != later_label, later_probs.max(axis=1), units="plain")
 
@@ -271,6 +277,21 @@ def test_without_a_threshold_the_promise_that_fails_alone_has_advice():
     assert rule["hours"].advice is None
     assert JointThreshold.from_json(rule.to_json()).to_json() == rule.to_json()
     assert "None: no threshold keeps all promises." in decision_record(rule)
+
+
+def test_advice_counts_all_clusters_for_a_promise_about_some():
+    """Of 1,000 clusters 100 hold a sample of the rare class: ten times as many are needed as hold one."""
+    cluster = np.repeat(np.arange(1000), 4)
+    rare = (cluster < 100) & (np.arange(4000) % 4 == 0)
+    wrong = np.random.default_rng(0).random(4000) < 0.02
+    wrong[rare] = False
+    sure = np.random.default_rng(1).random(4000)
+    options = {"clusters": cluster, "among": {"rare": rare, "others": ~rare}}
+    rule = abstain.select_threshold(wrong, sure, risk={"rare": 0.02, "others": 0.1}, **options)
+    alone = abstain.select_threshold(wrong[rare], sure[rare], risk=0.02, clusters=cluster[rare])
+    assert alone.advice.samples > 100
+    assert rule["rare"].advice.samples >= 10 * alone.advice.samples
+    assert "calibration clusters would certify" in rule.advice
 
 
 @pytest.mark.parametrize(
@@ -347,6 +368,12 @@ def test_every_group_has_all_promises(clusters, tmp_path):
     assert rules.frame("pandas").shape == (4, 8)
     record = decision_record(rules)
     assert "- Accept for group north: confidence >=" in record
+    assert "In the long run, all of these hold in each group: the mean of errors over the model's" in record
+    assert f"In full: {rules.guarantee}" in record
+    assert (
+        "each was chosen at 0.025): errors: the mean loss of the accepted is at most 0.08; "
+        in rules.guarantee
+    )
     assert "asked for: errors at most 0.08, hours at most 0.05, method ltt, delta 0.05" in record
 
 

@@ -237,13 +237,19 @@ def test_an_alarm_says_at_which_look_it_came(shipped):
     seen = shipped.check(np.zeros(300), rng.random(300))
     assert (seen.drift_alarm_look, seen.drift_alarm_p, seen.risk_alarm_look) == (None, None, None)
     assert "ALARM" not in repr(seen)
+    order = "order: samples were tested in the order of their rows; shuffle them if it is not time"
+    assert order not in repr(seen)
     shifted = shipped.check(np.zeros(300), rng.random(300) ** 2, previous=seen)
     worse = shipped.check(np.ones(300), rng.random(300), previous=shifted)
     fine = shipped.check(np.zeros(300), rng.random(300), previous=worse)
+    assert order not in repr(shifted)  # confidences are compared in any order
+    assert order in repr(fine)
     assert (fine.drift_alarm_look, fine.drift_alarm_p) == (2, shifted.drift_p)
     assert (fine.risk_alarm_look, fine.risk_alarm_p) == (3, worse.risk_p)
     assert fine.drift_p > 0.05 > fine.drift_alarm_p
-    assert f"p = {fine.drift_p:.3g} in this look, ALARM at look 2 (p = {shifted.drift_p:.3g})" in repr(fine)
+    limit = 0.05 / 2 / (4 * 5)  # of look 4: the levels of all looks sum to half of delta
+    drift = f"p = {fine.drift_p:.3g} in this look (limit {limit:.3g}), ALARM at look 2"
+    assert f"{drift} (p = {shifted.drift_p:.3g})" in repr(fine)
     counted = fine.alarm_counted
     when = f"raised when p fell to 0.025, with {counted} of its first {counted} accepted wrong"
     assert f"ALARM at look 3 (p = {worse.risk_p:.3g} at its end), {when}" in repr(fine)

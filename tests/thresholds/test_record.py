@@ -30,6 +30,7 @@ def test_a_record_of_groups_tells_the_facts_of_each(rule):
     assert "the rules were made from the 6,000 cases of 2 groups, drawn at random" in told
     assert "at least 95% lead to rules that keep their promise in every group" in told
     assert "In full: With probability at least 0.95 over the calibration data, the promise of each of" in told
+    assert "(each was chosen at 0.025): the error rate of the accepted is at most 0.3." in told
     assert "- clusters of group b: 400, the largest of 10 samples" in told
     assert "- No later cluster of group b holds more than 10 samples." in told
     assert "method ltt, delta 0.05" in told

@@ -11,6 +11,7 @@ from abstain.thresholds.rounding_errors import (
     bounds_of_numbers,
     bounds_of_plain,
     bounds_of_probabilities,
+    rounding_of_decimals,
 )
 
 TYPES = {"float16": np.float16, "float32": np.float32}
@@ -58,6 +59,24 @@ def test_rounded_plain_numbers_and_own_numbers(precision):
     assert (own.low <= plain).all()
     assert (plain <= own.high).all()
     assert ((own.high - own.low) < 40 * ROUNDING_OF[precision].unit).all()
+
+
+@pytest.mark.parametrize("decimals", [1, 2, 4])
+def test_numbers_that_were_written_with_few_decimals(decimals):
+    plain = np.linspace(0.5001, 0.9999, 500)
+    rounded = plain.round(decimals)
+    rounding = rounding_of_decimals(decimals).with_error_at_least(ROUNDING_OF["float64"])
+    exact_key = -np.log1p(-plain)
+    with np.errstate(divide="ignore"):
+        rounded_key = -np.log1p(-rounded)
+    of_column = {"class_count": 2, "has_one_column": True, "is_entropy": False}
+    for bounds, exact in (
+        (bounds_of_plain(rounded_key, rounding, largest_plain=1.0), exact_key),
+        (bounds_of_probabilities(rounded_key, rounding, **of_column), exact_key),
+        (bounds_of_numbers(rounded, rounding, scale=1.0), plain),
+    ):
+        assert (bounds.low <= exact).all()
+        assert (exact <= bounds.high).all()
 
 
 def test_infinite_and_missing_numbers_are_kept():

@@ -321,8 +321,9 @@ def _summarize_confidences(
 
     `thresholds` holds one per stage, infinity for a stage that is never asked; `answering` is the index of the stage
     that answers each sample, the number of stages for the person. A stage that has no answer to any of them is left
-    out. A summary holds some of the confidences, and how many samples lie at or above each. `data.names` and
-    `data.confidences` have one entry per stage, in the order in which stages are asked; the result is by name.
+    out. A summary holds some of the confidences, how many samples lie at or above each, and how many there are in all,
+    with those that the stage has no answer for. `data.names` and `data.confidences` have one entry per stage, in the
+    order in which stages are asked; the result is by name.
     """
     references = {}
     for stage, (name, threshold) in enumerate(zip(data.names, thresholds)):
@@ -386,7 +387,7 @@ def _advise(promise: CascadePromise, delta: float, max_cuts: int, seed: int) -> 
     # thresholds to try at each stage; fewer than in the search (ADVICE_CUTS, 10), as only a number of samples depends
     # on them (`limit_cuts` lowers a number of thresholds so that the grid has not too many policies)
     cuts = search.choose_cuts(data, search.limit_cuts(data.stage_count, ADVICE_CUTS))
-    # by how many standard errors the risk of the safest policy lies below the promised one
+    # by how many standard errors the risk of the safest policy lies below the promised one in a test on as many samples
     best_z_score = search.expected_z_scores(data, cuts, promise.risk, data.sample_count).max()
     sample_count = None
     if best_z_score > 0:

@@ -18,20 +18,21 @@ from abstain.cascades.later_commands import later_command
 from abstain.cascades.search import MAX_POLICIES, first_stage_that_answers
 from abstain.errors import InputError, ShapeError
 from abstain.thresholds.calibration import Candidates
-from abstain.thresholds.cut import CheckedConfidences, Cut, ScoreName, Units
+from abstain.thresholds.cut import CheckedConfidences, Cut, ScoreName, Units, warn_of_fitted_rows
 from abstain.thresholds.monitoring import Check, Reference, check_is_new, check_promise
 from abstain.thresholds.promise import PromiseBasis
 from abstain.thresholds.record import (
     NO_GROUP,
     RecordParts,
     describe_clusters,
+    explain_promise,
     list_advice,
     list_assumptions,
     list_facts,
     list_void_conditions,
     state_cluster_limit,
 )
-from abstain.thresholds.rules import Origin, Promised, Threshold
+from abstain.thresholds.rules import Origin, Promised, Threshold, plain_text
 
 # A cascade is worth having if it costs at most this share of what the best single stage costs.
 WORTHWHILE_COST_SHARE = 0.98
@@ -166,13 +167,32 @@ class Cascade(Promised):
         end. `stages_in_use` are the stages that are ever asked, in their order; none without a cascade. Promises
         that share a cascade are compared by this text.
         """
+        return self._list_conditions({})
+
+    @property
+    def plain_rule(self) -> str | None:
+        """The rule with the numbers that people know, such as probabilities; None unless some stage has rank keys."""
+        plain = {}
         # by stage; None without a cascade: then no stage is in use
+        thresholds = self.thresholds or {}
+        for name in self.stages_in_use:
+            cut = self.cuts[name]
+            number = plain_text(cut, thresholds[name])
+            if number is not None:
+                # a threshold just above a rejected confidence looks the same as that in a few digits
+                comparison = "at least" if thresholds[name] == cut.accepted else "above"
+                plain[name] = f"its {cut.score} is {comparison} {number}"
+        return self._list_conditions(plain) if plain else None
+
+    def _list_conditions(self, plain: Mapping[str, str]) -> str:
+        """When each stage in use answers, and then the person; `plain` holds by stage a condition in other words."""
         thresholds = self.thresholds or {}
         conditions = []
         for name in self.stages_in_use:
             threshold = thresholds[name]
             answers_all_it_can = threshold == -math.inf  # it passes on only what it has no answer for
-            conditions.append(name if answers_all_it_can else f"{name} if its confidence >= {threshold!r}")
+            condition = plain.get(name, f"its confidence >= {threshold!r}")
+            conditions.append(name if answers_all_it_can else f"{name} if {condition}")
         if not conditions:
             return f"leave everything to the {PERSON}"
         return ", else ".join([*conditions, PERSON])
@@ -189,33 +209,68 @@ class Cascade(Promised):
         return self.write_record(
             saved_as,
             risks="none" if self.risk is None else f"risk {self.risk:.4g}",
+            promised=[self._bound_in_words()],
             guarantee=self.guarantee,
             asked_for=f"risk {self.target:g}",
         )
 
+    def _bound_in_words(self) -> str:
+        """What is promised, in everyday words, without the groups in which it holds."""
+        whose = "all answers, the person's included," if self.promise == "system" else "the models' answers"
+        if self.counted_answers is not None:
+            whose += " that it is about"
+        if self.zero_one and self.bounded == (0.0, 1.0):
+            return f"at most {100 * self.target:.4g}% of {whose} are wrong"
+        return f"the mean loss of {whose} is at most {self.target:.4g}"
+
+    def _explain_promise(self, promised: list[str], guarantee: str) -> list[str]:
+        """Lines of Markdown that state the promises in everyday words, then the full `guarantee`.
+
+        `promised` holds a clause for each promise. `group_count` is None without groups, `clusters` without clusters.
+        """
+        where = "" if self.group_count is None else f" in each of {self.group_count} groups"
+        bounds = promised[0] + where
+        if len(promised) > 1:
+            bounds = f"all of these hold{where}: {'; '.join(promised)}"
+        count = f"{self.n:,} cases"
+        if self.clusters is not None:
+            count = f"{self.clusters:,} clusters ({count})"
+        return explain_promise(
+            f"{bounds}. It is not about a single answer, the count of one month, or some kinds of cases only.",
+            f"the rule was made from {count}",
+            "a rule that keeps its promise" if len(promised) == 1 else "a rule that keeps all promises",
+            self.delta,
+            guarantee,
+        )
+
     def write_record(
-        self, saved_as: str, *, risks: str, guarantee: str | None, asked_for: str
+        self, saved_as: str, *, risks: str, promised: list[str], guarantee: str | None, asked_for: str
     ) -> RecordParts:
         """Write the parts of the decision record of a cascade with one promise or several.
 
         `saved_as` is the name of the file with the rule. `risks` says what each promise's risk was on the calibration
-        data, `guarantee` what is promised (None: nothing), and `asked_for` the largest risks. `origins` holds by stage
+        data, `promised` what is promised in everyday words, a clause for each promise, `guarantee` the full sentence
+        (None: nothing is promised), and `asked_for` the largest risks. `origins` holds by stage
         its calibration file and the command that was run, as far as they were stated; `scores` by stage the name of its
         confidence score, where it has one. `shares` holds by stage, and then for the person, the share of the samples
         that it answers. `clusters` is the number of calibration clusters, `largest` the samples of the largest; both
         None without clusters. `person` is (cost, mean loss), `promise` "answered" or "system", and `feasible` says
         whether a cascade was certified. The result holds lists of Markdown lines; the caller puts them together.
         """
-        rule = [f"- Who answers: {self.rule}."]
+        rule = [f"- Who answers: {self.plain_rule or self.rule}."]
+        if self.plain_rule is not None:
+            rule.append(f"  In the rule's file, as rank keys: {self.rule}.")
         if self.feasible:
             low, high = self.cost_interval
             cost = f"cost {self.cost:.4g} [{low:.4g}, {high:.4g}] {self.unit}".strip()
             observed = f"coverage {self.coverage:.4f}, {risks}, {cost}, n = {self.n:,}"
             answered_by = ", ".join(f"{answerer} {share:.1%}" for answerer, share in self.shares.items())
             rule += [f"  On the calibration data: {observed}.", f"  Answered by: {answered_by}."]
-        promise = [guarantee or "None: this rule promises nothing."]
+        promise = ["None: this rule promises nothing."]
+        if guarantee is not None:
+            promise = self._explain_promise(promised, guarantee)
         if self.note:
-            promise.append(f"- Note: {self.note}")
+            promise += ["", f"- Note: {self.note}"]
         # Markdown list items on what the promise assumes; `list_void_conditions` gives those on what ends it
         assumptions = list_assumptions(self.clusters, models="models")
         if self.clusters is not None:
@@ -302,7 +357,8 @@ class Cascade(Promised):
         Give every stage in one of `confidences`, `logits` and `probs`, each a dict by stage; class scores go to stages
         that know their score. With the first stages only, the samples that these pass on go to the next stage that is
         asked, so that the expensive stages need to see only what reaches them. Confidences of a score that saturates
-        need `units`: "plain" or "key", as for `Threshold.accepts`. `abstained` marks samples without an answer.
+        (rounds to its largest value, such as 1, for many samples) need `units`: "plain" for the number people know,
+        "key" for what `abstain.scores` returns. `abstained` marks samples without an answer.
         `scores` holds, by stage, the learned confidence of stages that were calibrated with one. The result has one
         name per sample: that of a stage, or "person". InputError unless the stages given are the first ones, ShapeError
         for different lengths.
@@ -393,6 +449,10 @@ class Cascade(Promised):
         return check
 
     def compare_stages(self, later: LaterAnswers, rows: np.ndarray) -> list[float]:
+        """Return the p-values of `compare_by_stage`."""
+        return list(self.compare_by_stage(later, rows).values())
+
+    def compare_by_stage(self, later: LaterAnswers, rows: np.ndarray) -> dict[str, float]:
         """Return, for each stage in use, the p-value of "its confidences are distributed as in calibration".
 
         Compared are the samples of these row numbers that reach the stage, with the calibration samples that did. A
@@ -402,7 +462,7 @@ class Cascade(Promised):
         answer of the stage lies below all of them, and counts among `m` and `reference.n` alone. `largest` is the size
         of the largest calibration cluster, None without clusters.
         """
-        p_values = []
+        p_values = {}
         for stage, name in enumerate(self.names):
             reached = rows[later.answering[rows] >= stage]  # no stage before this one answers them
             reference = self.references.get(name)
@@ -415,8 +475,8 @@ class Cascade(Promised):
             # As many samples as the largest cluster had may be copies of one, of those that reached this stage at most
             # all: `reference.n`. Without clusters, each sample counts by itself (1).
             largest_cluster = min(self.largest or 1.0, reference.n)
-            p_values.append(
-                reference.p_value(surely, possibly, m=len(reached), largest_cluster=largest_cluster)
+            p_values[name] = reference.p_value(
+                surely, possibly, m=len(reached), largest_cluster=largest_cluster
             )
         return p_values
 
@@ -452,6 +512,9 @@ class Cascade(Promised):
                 columns[kind][name] = array
         # the checked confidences by stage; NaN where it gives no answer
         read = self._read_stages(columns, abstained, scores, units)
+        for name, score in (scores or {}).items():
+            # this method is one more call between the warning and the user
+            warn_of_fitted_rows(f"Cascade.check: stage {name!r}", score, read[name].values, stacklevel=5)
         answering = self._find_answering_stage(read)
         return LaterAnswers(
             answering=answering,
@@ -519,6 +582,7 @@ class Cascade(Promised):
             method="ltt",
             coverage_interval=(0.0, 1.0),
             evidence=PromiseBasis(zero_one=self.zero_one),
+            # of the numbers of stages left: "own" numbers, of no score with a name
             cut=Cut(
                 accepted=value,
                 rejected=None,
@@ -655,7 +719,8 @@ class Cascade(Promised):
         which the promise holds, None without groups. `clusters` is the number of calibration clusters, `largest` the
         samples of the largest; both None without clusters. Later rules look up every stage by name, so they are left
         out if a stage is missing. The caller raises DataError with the message of the first rule that is not kept.
-        `feasible` says whether a cascade was certified.
+        `feasible` says whether a cascade was certified. `target` is the promised risk; `risk`, that on the calibration
+        samples, `risk_upper` (the target again) and `guarantee` are None without a cascade.
         """
         least_loss, largest_loss = self.bounded  # the bounds of the losses
         feasible = self.feasible

@@ -75,7 +75,7 @@ def read_stages(
     InputError
         If there are no or too many stages, one of them is incomplete or named "person", or `scores` names another one.
     """
-    # more stages would make a grid of too many policies
+    # more stages (MAX_STAGES is 19) would make a grid of too many policies
     if not isinstance(stages, Mapping) or not 0 < len(stages) <= MAX_STAGES:
         rule = f"`stages` must be a dict of 1 to {MAX_STAGES} stages, (loss, confidence, cost) by name"
         raise InputError(f"{function}: {rule}.")
@@ -347,10 +347,12 @@ def masks_by_promise(
 ) -> dict[Any, dict[str, np.ndarray] | None]:
     """For each promise: which answers to n samples it is about, a mask by stage and under "person"; None: all answers.
 
-    `names` are those of all promises. `among` (None: no masks) holds, by promise, a mask of the samples that it is
-    about, or a mask by stage of the answers that it is about. Such a dict by stage needs the person's mask too if the
-    promise includes the person (`promise` "system"; "answered" is about the answers of the stages only). Raises
-    InputError for a mask that is missing or is none, ShapeError for another length. `n` is the number of samples.
+    A promise bounds the mean loss of the answers that it is about; `names` are those of all promises. The person
+    (PERSON, "person") answers what no stage does. `among` (None: no masks) holds, by promise, a mask of the samples
+    that it is about, whoever answers them, or a mask by stage of the answers that it is about; further names in such a
+    dict are ignored. The dict needs the person's mask too if promises include the person (`promise` "system"). By
+    "answered" they are about the stages' answers only, and callers never read the person's mask. Raises InputError for
+    a mask that is missing or is none, ShapeError for another length. `n` is the number of samples.
     """
     about_some = among or {}
     masks_of_answerer = {}  # by stage and "person": a mask by promise
@@ -362,7 +364,7 @@ def masks_by_promise(
             elif answerer in values:
                 masks[name] = values[answerer]
             elif answerer == PERSON and promise == "answered":
-                masks[name] = np.zeros(n, dtype=bool)  # the person's answers do not count
+                masks[name] = np.zeros(n, dtype=bool)  # never read
             else:
                 raise InputError(
                     f"{function}: `among` must hold a mask for {answerer!r}, got none in {name!r}."

@@ -366,8 +366,21 @@ class JointCascade(JointRule, Stored):
         risks = [f"risk of {name} {risk:.4g}" for name, risk in self.risks.items() if risk is not None]
         targets = [f"risk of {name} at most {target:g}" for name, target in self.targets.items()]
         return self.shared.write_record(
-            saved_as, risks=", ".join(risks), guarantee=self.guarantee, asked_for=", ".join(targets)
+            saved_as,
+            risks=", ".join(risks),
+            promised=[self._promise_in_words(name) for name in self.promises],
+            guarantee=self.guarantee,
+            asked_for=", ".join(targets),
         )
+
+    def _promise_in_words(self, name: Any) -> str:
+        """State the promise called `name`, a predicted class or the user's name for a loss, in everyday words."""
+        rule = self.promises[name]
+        if self.by_class:
+            return f"at most {100 * rule.target:.4g}% of the models' answers of class {name} are wrong"
+        whose = "all answers, the person's included," if rule.promise == "system" else "the models' answers"
+        about = "" if rule.counted_answers is None else " that it is about"
+        return f"the mean of {name} over {whose}{about} is at most {rule.target:.4g}"
 
 
 def load_cascade(path: Any) -> Cascade | JointCascade:

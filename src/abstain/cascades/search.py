@@ -255,7 +255,7 @@ class PolicyGrid:
         self._cells = [self.bins[0]]
         for bin_count, stage_bins in zip(self.shape[1:], self.bins[1:]):
             self._cells.append(self._cells[-1] * bin_count + stage_bins)
-        # _counts[j]: how many samples fall into each cell of the same histogram
+        # _counts[j]: how many samples fall into each cell of the same histogram, which needs `_cells` and `shape`
         self._counts = [self.histogram(stage) for stage in range(len(cuts))]
 
     def histogram(self, stage: int, values: np.ndarray | None = None) -> np.ndarray:
@@ -510,7 +510,7 @@ def expected_z_scores(
     """
     least_score = np.asarray(math.inf)
     for group in data.split_by_group():  # the samples of each group; all samples without groups
-        if not group.sample_count:  # `data` is a part of the samples: a group may have none in it
+        if not group.sample_count:  # `data` may be a part of the samples that has none of this group
             continue
         grid = PolicyGrid(group, cuts)
         count = grid.count_counted_answers()  # of every policy, in this group

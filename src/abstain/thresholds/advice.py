@@ -127,7 +127,8 @@ def advise(
     search over ranks, which takes no clusters) or "ltt" (tests from few accepted samples to many). `calibration` holds
     the samples, most confident first (`ranked`), with losses scaled to [0, 1]. `delta` is the probability with which
     the promise may fail. For a promise about some samples only, `calibration` holds these alone, and `counted_share` is
-    their share of all samples; the number that is advised is one of all samples.
+    their share of all samples, or with clusters the share of clusters that hold any of them; the number that is advised
+    is one of all samples (or clusters).
 
     The smallest risk that can be certified is the same for all smaller targets, and the number of samples for a smaller
     target is at least that for a larger one.
@@ -166,8 +167,8 @@ def advise(
         needed = _search_count(pilot, risk, largest_target, delta, ratio_of_targets)
     unit: Unit = "samples" if calibration.clusters is None else "clusters"
     sample_count = None if needed is None else needed.sample_count
-    if sample_count is not None and unit == "samples":
-        # so far the number counts the samples that the promise is about; more are needed of all samples together
+    if sample_count is not None:
+        # so far the number counts what the promise is about; more are needed of all samples (or clusters) together
         count_of_all = sample_count / counted_share
         # the first rounded number that is at least that
         sample_count = next(_rounded_counts(least=count_of_all, most=math.inf))
@@ -407,11 +408,11 @@ class _SampleCurve(NamedTuple):
     def _probably_pass(self, ranks: np.ndarray, sample_count: int, risk: float, level: float) -> np.ndarray:
         """Whether tests that accept `ranks` of `sample_count` samples pass for about three quarters of all data sets.
 
-        A test passes if its p-value is at most `level`. It is computed for losses that are POWER_QUANTILE standard
-        deviations above the expected ones. What is expected are the observed losses and one loss of 1 more: at each
-        threshold, `planning_sum_wl` is the sum of w l (weight times loss) of the accepted with that loss added, while
-        the sums of w, w^2, w^2 l and w^2 l^2 are as observed. Weights are at most 1, so a sum of weights is at most
-        the number of samples (`accepted_count`). `zero_one` means that every loss is 0 or 1 and every weight is 1.
+        A test passes if its p-value is at most `level`. It is computed for losses that are POWER_QUANTILE (0.67)
+        standard deviations above the expected ones. What is expected are the observed losses and one loss of 1 more:
+        at each threshold, `planning_sum_wl` is the sum of w l (weight times loss) of the accepted with that loss added,
+        while the sums of w, w^2, w^2 l and w^2 l^2 are as observed. Weights are at most 1, so a sum of weights is at
+        most the number of samples (`accepted_count`). `zero_one` means that every loss is 0 or 1 and every weight is 1.
         `risk` is the target; it and the losses are scaled to [0, 1].
         """
         if not len(ranks) or not len(self.accepted_count):
@@ -552,8 +553,8 @@ class _ClusterCurve(NamedTuple):
         A test divides a wealth of 1 among eight bets on the clusters, and passes if this becomes 1 / `level`. It is
         taken to pass if one bet alone reaches as much. In three quarters of all data sets, the log wealth of a bet
         after N clusters is at least about N m - z s sqrt(N), where m and s are mean and standard deviation of what one
-        cluster adds, m is taken one standard error lower than was observed, and z is POWER_QUANTILE, the normal
-        quantile of that share. `risk` is the target r, scaled to [0, 1].
+        cluster adds, m is taken one standard error lower than was observed, and z is POWER_QUANTILE (0.67), the
+        normal quantile of that share. `risk` is the target r, scaled to [0, 1].
         """
         # One row per threshold, one column per cluster: the sum of w (l - r) over its accepted samples, divided by the
         # weight of the heaviest cluster. So no entry is above 1 - risk.

@@ -21,6 +21,8 @@ from abstain import scores
 from abstain._arrays import Array, ArrayLike, to_host
 from abstain._check import check_choice
 from abstain._stored import Within
+from abstain._tables import count_noun
+from abstain.core.simplex import KEY_AGREEMENT
 from abstain.core.sorting import RankedSamples
 from abstain.errors import AbstainWarning, DtypeError, InputError
 from abstain.thresholds.rounding_errors import (
@@ -33,6 +35,7 @@ from abstain.thresholds.rounding_errors import (
     bounds_of_numbers,
     bounds_of_plain,
     bounds_of_probabilities,
+    rounding_of_decimals,
 )
 
 Units = Literal["plain", "key"]
@@ -57,6 +60,11 @@ _SHORT_BITS = 5  # mantissa bits; so short a number is exact in every type
 _MIN_SAMPLES_BEYOND_CHANCE = 20  # samples; in a smaller call, a few short numbers may be chance
 # so many informative numbers show that data are coarser than in calibration, whatever calibration held
 _MIN_INFORMATIVE_BEYOND_CHANCE = 8
+_MOST_DECIMALS = 6  # numbers that need more to be written are taken as not rounded to decimals
+# so many informative numbers of few decimals are no chance, where the calibration had numbers of many decimals
+_MIN_INFORMATIVE_WITH_DECIMALS = 3
+# how near to a multiple of 0.1, 0.01, ... a number must be, as a share of that step; larger errors show nothing
+_LARGEST_SHARE_OF_STEP = 0.05
 
 
 class ObservedPrecision(NamedTuple):
@@ -72,11 +80,14 @@ class ObservedPrecision(NamedTuple):
         The coarsest types that hold at least one, and all, of the informative numbers; None where there are none.
     informative_count : int
         How many different informative numbers were seen.
+    decimals : int or None
+        The fewest decimals with which all numbers can be written, informative or not; None if that takes more than six.
     """
 
     coarsest: Precision | None
     finest: Precision | None
     informative_count: int
+    decimals: int | None
 
 
 class RoundedDecisions(NamedTuple):
@@ -107,6 +118,9 @@ class LearnedScore(Protocol):
     def refuse_fitted_rows(self, function: str, confidence: np.ndarray) -> None:
         """Raise InputError if these values are of rows that it was fitted on; `function` is for the message."""
 
+    def count_fitted_rows(self, confidence: np.ndarray) -> str:
+        """How many of the rows with these values it was fitted on, in words; an empty text for none."""
+
 
 ScoreName = str | LearnedScore  # a name in `abstain.scores`, or a learned confidence
 
@@ -114,6 +128,22 @@ ScoreName = str | LearnedScore  # a name in `abstain.scores`, or a learned confi
 def is_learned(score: Any) -> TypeGuard[LearnedScore]:
     """Is this a learned confidence, rather than the name of a score or a function?"""
     return hasattr(score, "fingerprint") and hasattr(score, "refuse_fitted_rows")
+
+
+def warn_of_fitted_rows(function: str, score: Any, confidence: np.ndarray, *, stacklevel: int = 4) -> None:
+    """Warn if a learned confidence was fitted on rows that a rule is checked on; `score` may be the name of a score.
+
+    `confidence` holds its value for each row, NaN for rows without one. `function` is the public function that warns;
+    its caller is `stacklevel` calls above the warning: past this function, the public one and its check of arguments.
+    """
+    known = score.count_fitted_rows(confidence[~np.isnan(confidence)]) if is_learned(score) else ""
+    if known:
+        warnings.warn(
+            f"{function}: {known} are rows that the learned confidence was fitted on, so a check of them flatters the "
+            f"rule. Check other rows.",
+            AbstainWarning,
+            stacklevel=stacklevel,
+        )
 
 
 class CheckedConfidences(NamedTuple):
@@ -244,18 +274,25 @@ def read_confidences(
 def _read_numbers(name: str, score: str | None, confidence: Array, units: Units | None) -> CheckedConfidences:
     """Read confidences that the user computed, and note their source and precision.
 
-    The source is "own" without a named score. Otherwise it is "plain" for a score that saturates with units="plain",
-    and "key" in all other cases. Raises DtypeError for values that are no real numbers, InputError if a score that
+    A score saturates if it rounds to its largest value, such as 1, for many samples. Its numbers are those that people
+    know, such as probabilities (source and units "plain"), or rank keys, which order samples in the same way and do not
+    round ("key"). The numbers of any other score are their own rank keys (source "key", whatever `units` is). Without a
+    named score the source is "own".
+
+    Raises DtypeError for complex numbers, dates, and what does not convert to floats; InputError if a score that
     saturates comes without `units`, or a number cannot be of this score. NaN stands for a missing confidence and is
-    allowed. `name` is the calling function, for messages. A score saturates if it rounds to its largest value, such as
-    1, for many samples.
+    allowed. `name` is the calling function, for messages.
     """
     user_values = np.asarray(to_host(confidence))
+    # numpy would convert complex numbers, by their real parts, and times (timedelta, datetime)
+    is_convertible = user_values.dtype.kind not in "cmM"
     try:
-        values = user_values.astype(np.float64)
+        values = user_values.astype(np.float64) if is_convertible else None
     except (TypeError, ValueError):
+        values = None
+    if values is None:
         rule = "`confidence` must hold real numbers, one per sample"
-        raise DtypeError(f"{name}: {rule}, got dtype {user_values.dtype}.") from None
+        raise DtypeError(f"{name}: {rule}, got dtype {user_values.dtype}.")
     dtype = _precision_of_dtype(confidence)  # the type they came in, such as "float32"; "float64" for lists
     source: Source = "own"
     if score is not None:
@@ -322,7 +359,7 @@ def _detect_precision(values: np.ndarray, dtype: Precision) -> ObservedPrecision
     Counts the mantissa bits in use of the first few thousand values. Whole numbers, short fractions and infinite or
     missing values show nothing; the others are informative. In the result, `coarsest` is the coarsest type that holds
     at least one of the informative numbers exactly, `finest` the coarsest that holds all of them. Without informative
-    numbers these are None, and the count is 0.
+    numbers these are None, and the count is 0. `decimals` is the fewest with which all numbers can be written.
     """
     numbers = np.unique(values.reshape(-1)[:_MAX_INSPECTED].astype(np.float64))
     numbers = numbers[np.isfinite(numbers) & (np.rint(numbers) != numbers)]  # finite and not whole
@@ -335,14 +372,33 @@ def _detect_precision(values: np.ndarray, dtype: Precision) -> ObservedPrecision
     # fractions of at most five bits, such as 3/4, are exact in every type
     bits_used = bits_used[bits_used > _SHORT_BITS]
     if not len(bits_used):
-        return ObservedPrecision(coarsest=None, finest=None, informative_count=0)
+        return ObservedPrecision(coarsest=None, finest=None, informative_count=0, decimals=None)
     # `MANTISSA_BITS` lists precisions from coarse to fine; none finer than `dtype` is possible
     possible = [precision for precision in MANTISSA_BITS if MANTISSA_BITS[precision] <= MANTISSA_BITS[dtype]]
     if dtype == "float16":  # models use one of the two 16-bit types: bfloat16 is not looked for here
         possible = ["float16"]
     coarsest = next(precision for precision in possible if bits_used.min() <= MANTISSA_BITS[precision])
     finest = next(precision for precision in possible if bits_used.max() <= MANTISSA_BITS[precision])
-    return ObservedPrecision(coarsest=coarsest, finest=finest, informative_count=len(bits_used))
+    # a number written with few decimals is stored as the nearest one that its type holds
+    decimals = _fewest_decimals(numbers, error=2 * ROUNDING_OF[finest].unit * np.abs(numbers))
+    return ObservedPrecision(coarsest, finest, informative_count=len(bits_used), decimals=decimals)
+
+
+def _fewest_decimals(numbers: np.ndarray, error: Any) -> int | None:
+    """The fewest decimals with which all numbers can be written, up to an absolute error; None if six are too few.
+
+    `error` is one number, or one for each number. Numbers are taken to need more decimals where the error is too large
+    to tell.
+    """
+    for decimals in range(_MOST_DECIMALS + 1):
+        steps = numbers * 10.0**decimals  # the numbers, in units of the last decimal
+        tolerance = np.asarray(error * 10.0**decimals)
+        if (tolerance > _LARGEST_SHARE_OF_STEP).any():
+            return None
+        # the multiplication above rounds too
+        if (np.abs(steps - np.rint(steps)) <= tolerance + 2.0**-52 * np.abs(steps)).all():
+            return decimals
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -413,9 +469,9 @@ class Cut:
     def check_score(self, name: str, score: ScoreName | None) -> None:
         """Raise InputError if the user names another score than that of the rule.
 
-        None stands for the score of the rule. A rule for a learned confidence needs that confidence itself, since its
-        values look like those of any other. Such a rule has its fingerprint, a text, in `learned`; other rules have
-        None there.
+        None stands for the score of the rule. A rule for a learned confidence needs that confidence itself (an object,
+        not a name), since its values look like those of any other. Such a rule has its fingerprint, a text, in
+        `learned`; other rules have None there.
         """
         if is_learned(score) or self.learned is not None:
             fingerprint = score.fingerprint if is_learned(score) else None
@@ -499,7 +555,8 @@ class Cut:
             raise InputError(f"{name}: {rule}, got {wrong:g}. {remedy}")
         # a rule that accepted nothing in calibration has no lowest accepted confidence (None): no warning
         look_like_probabilities = smallest >= 0 and largest <= 1 < (self.accepted or 0.0)
-        if look_like_probabilities and confidences.size >= _MIN_SAMPLES_BEYOND_CHANCE:  # fewer may be chance
+        # fewer than 20 may be chance
+        if look_like_probabilities and confidences.size >= _MIN_SAMPLES_BEYOND_CHANCE:
             message = f"none of {confidences.size:,} confidences will be accepted: all lie in [0, 1]"
             calibrated = f"the rule was calibrated on {self.lowest:g} to {self.highest:g}"
             remedy = "Rank keys and probabilities are different numbers"
@@ -610,7 +667,7 @@ class Cut:
         # The ranges of exact numbers, `low` to `high`, that may lie behind each new and each calibration confidence, on
         # one scale. The rounding error allowed for is the smallest possible: a larger one would find too many.
         rounding = _finest_rounding_between(self.source, confidences.source)
-        new = self._new_bounds(confidences, rounding)
+        new = self._new_bounds(confidences, rounding, with_decimals=False)
         calibration = self._calibration_bounds(points, rounding)
         rising_low = np.sort(new.low)
         rising_high = np.sort(new.high)
@@ -650,9 +707,9 @@ class Cut:
             return None
         if not has_calibration_form and self.score in _SCORES_WITHOUT_ERROR_BOUND:
             self._raise_refusal(name, confidences, f"the rounding of {self.score} has no known bound")
-        precision = self._precision_to_allow_for(confidences)  # that the new numbers may have been rounded to
+        error_of_new = self._error_of_new(confidences)
         if self.accepted is None or self.rejected is None:
-            coarser_of_both = ROUNDING_OF[self.precision].with_error_at_least(ROUNDING_OF[precision])
+            coarser_of_both = ROUNDING_OF[self.precision].with_error_at_least(error_of_new)
             return coarser_of_both
         # The error that rounded class scores cause in a confidence grows with the number of classes and, for logits,
         # with the largest logit of the row. New class scores tell their number of classes. Other numbers do not, but
@@ -662,16 +719,17 @@ class Cut:
         rounding = _coarsest_separating_rounding(
             self,
             source=confidences.source,
-            precision=precision,
+            error_of_new=error_of_new,
             class_count=class_count,
             # not that of the new rows: whether one sample is refused must not depend on the others
             abs_largest_logit=self._usual_abs_largest_logit(class_count),
         )
         if rounding is not None or has_calibration_form:
             return rounding
-        if confidences.holds_only_short_numbers:
-            # Perhaps the numbers were never rounded. With the least error that is possible between numbers of these
-            # two sources, `decide` refuses only rows near the threshold.
+        if confidences.holds_only_short_numbers or self._too_few_decimals(confidences) is not None:
+            # Perhaps short numbers were never rounded, and most numbers of few decimals lie far from the threshold.
+            # With the least error that is possible between numbers of these two sources, `decide` refuses only rows
+            # near the threshold.
             return _finest_rounding_between(self.source, confidences.source)
         self._raise_refusal(name, confidences, "rounding hides on which side of the threshold samples lie")
 
@@ -694,11 +752,14 @@ class Cut:
         to which precision it was rounded. Of the calibration numbers, `precision` is the coarsest type that holds all,
         `coarsest` the coarsest type that holds at least one of the informative ones, None if none is informative.
 
-        Numbers may be short by chance: a few whole numbers or short fractions are nothing unusual. A whole batch of
-        them is, where the calibration had longer numbers: they may have been rounded to bfloat16. `confidences` are
-        those of the new samples, with their source and precision.
+        Numbers may be short by chance: a few whole numbers or short fractions are nothing unusual. A batch of 20 or
+        more is, where the calibration had longer numbers: they may have been rounded to bfloat16. In the same way a
+        batch may show that it was written with fewer decimals than the calibration. `confidences` are those of the new
+        samples, with their source and precision.
         """
         if (confidences.source, confidences.dtype) != (self.source, self.dtype):
+            return False
+        if self._too_few_decimals(confidences) is not None:
             return False
         # the coarsest type that holds all new numbers exactly; short numbers alone: the coarsest there is
         new_precision = confidences.coarsest_possible_precision
@@ -713,8 +774,8 @@ class Cut:
         if new_bits > MANTISSA_BITS[self.precision]:  # finer than the calibration
             return False
         # The new numbers are coarser than those of the calibration. They have the same form only if that may be chance.
-        # It is no chance with many informative numbers, nor with two (or one in a whole batch) if all are coarser than
-        # each informative number of the calibration.
+        # It is no chance with eight informative numbers or more, nor with two (or one in a batch of 20) if all are
+        # coarser than each informative number of the calibration.
         has_many_informative = (
             confidences.observed_precision.informative_count >= _MIN_INFORMATIVE_BEYOND_CHANCE
         )
@@ -732,6 +793,57 @@ class Cut:
             return confidences.likely_precision
         return confidences.coarsest_possible_precision
 
+    def _error_of_new(self, confidences: CheckedConfidences, *, with_decimals: bool = True) -> Rounding:
+        """Return the error that new numbers may have by themselves: of their precision, and of writing few decimals."""
+        rounding = ROUNDING_OF[self._precision_to_allow_for(confidences)]
+        decimals = self._too_few_decimals(confidences) if with_decimals else None
+        return rounding if decimals is None else rounding.with_error_at_least(rounding_of_decimals(decimals))
+
+    def _too_few_decimals(self, confidences: CheckedConfidences) -> int | None:
+        """Return the number of decimals that new numbers were written with, if the calibration had more; else None.
+
+        A batch of 20 samples or more shows that: all its numbers are multiples of 0.01, say, and several of them are no
+        short fractions. Where the calibration had few decimals too, numbers of still fewer may be chance, unless eight
+        or more differ. Class scores are looked at only if the confidence is the largest probability, since the
+        calibration confidences then show with how many decimals the probabilities were written. `confidences` are those
+        of the new samples, with their source and precision.
+        """
+        observed = confidences.observed_precision
+        is_probability = self.score == "max_softmax" and confidences.source in ("probs", "binary")
+        shows_decimals = confidences.source in ("key", "plain", "own") or is_probability
+        if (
+            observed.decimals is None
+            or not shows_decimals
+            or confidences.values.size < _MIN_SAMPLES_BEYOND_CHANCE
+        ):
+            return None
+        least_informative = _MIN_INFORMATIVE_WITH_DECIMALS
+        if self._decimals is not None:  # else the calibration had more decimals than any that are looked for
+            if observed.decimals >= self._decimals:
+                return None
+            least_informative = _MIN_INFORMATIVE_BEYOND_CHANCE
+        return observed.decimals if observed.informative_count >= least_informative else None
+
+    @functools.cached_property
+    def _decimals(self) -> int | None:
+        """With how many decimals the two confidences next to the threshold can be written; None if six are too few.
+
+        These are `accepted` and `rejected`. A rank key may stand for a number of few decimals: then that number counts.
+        """
+        stored = [x for x in (self.accepted, self.rejected) if x is not None and x > NO_CONFIDENCE]
+        numbers = np.asarray(stored, dtype=np.float64)
+        # the relative error of a number of few decimals, once it is stored
+        share = 4 * ROUNDING_OF[self.precision].unit
+        as_stored = _fewest_decimals(numbers, error=share * np.abs(numbers))
+        if self.score is None or self.source == "plain":
+            return as_stored
+        plain = np.asarray(scores.display(self.score, numbers), dtype=np.float64)
+        if self.source == "key":  # rank keys do not tell whether they were computed from float32
+            share = max(share, 4 * ROUNDING_OF["float32"].unit)
+        # a number that is computed from a rank key is off by at most this share of itself or of 1
+        as_plain = _fewest_decimals(plain, error=(share + KEY_AGREEMENT) * np.maximum(1.0, np.abs(plain)))
+        return min((x for x in (as_stored, as_plain) if x is not None), default=None)
+
     def _raise_refusal(self, name: str, confidences: CheckedConfidences, reason: str) -> NoReturn:
         """Raise the InputError for numbers in a form that this rule cannot compare, and say which form it can.
 
@@ -741,6 +853,11 @@ class Cut:
         coarsest = confidences.coarsest_possible_precision
         expected = f"{_SOURCE_NAMES[self.source]} in {self.precision}"
         coarse_form = f"{_SOURCE_NAMES[confidences.source]} in {coarsest}"
+        decimals = self._too_few_decimals(confidences)
+        if decimals is not None:
+            coarse_form = f"{_SOURCE_NAMES[confidences.source]} with {count_noun(decimals, 'decimal')}"
+            if self._decimals is not None:
+                expected = f"{_SOURCE_NAMES[self.source]} with {count_noun(self._decimals, 'decimal')}"
         remedy = f"Calibrate on {coarse_form}, or give {expected}"
         # Whole numbers and short fractions may have been rounded to a coarser type than their own, or not at all: a
         # longer message says so. There is no such doubt if their own type is the coarsest that is possible.
@@ -776,12 +893,15 @@ class Cut:
             abs_largest_logit=self.magnitude,
         )
 
-    def _new_bounds(self, confidences: CheckedConfidences, rounding: Rounding) -> ExactBounds:
+    def _new_bounds(
+        self, confidences: CheckedConfidences, rounding: Rounding, *, with_decimals: bool = True
+    ) -> ExactBounds:
         """Return the least and the largest exact number behind each new confidence, on the common scale.
 
         On the common scale a score that saturates is its rank key, a number that orders samples as the score does but
         does not round to a largest value; any other number is itself (`_to_common_scale`). `rounding` is the error to
-        allow for; it is never taken smaller than that of the precision to which the new numbers may have been rounded.
+        allow for; it is never taken smaller than that which the new numbers may have by themselves (`_error_of_new`),
+        where `with_decimals` says whether the error of writing few decimals counts.
         `confidences` are those of the new samples, with their source and precision; their `abs_largest_logit` has one
         entry per sample, the absolute value of its largest logit, or is a single 0 without logits. `magnitude` is the
         largest such value of the calibration, one number.
@@ -789,7 +909,9 @@ class Cut:
         return self._exact_bounds(
             self._to_common_scale(confidences.source, confidences.values),
             source=confidences.source,
-            rounding=rounding.with_error_at_least(ROUNDING_OF[self._precision_to_allow_for(confidences)]),
+            rounding=rounding.with_error_at_least(
+                self._error_of_new(confidences, with_decimals=with_decimals)
+            ),
             # without class scores the bounds do not depend on the number of classes
             class_count=confidences.classes or self.classes or _ANY_CLASS_COUNT,
             # at least that of the calibration: only rows of still larger logits have a larger error
@@ -955,14 +1077,14 @@ def _finest_rounding_between(source: Source, second_source: Source) -> Rounding:
 
 @functools.lru_cache(maxsize=256)
 def _coarsest_separating_rounding(
-    cut: Cut, *, source: Source, precision: Precision, class_count: int, abs_largest_logit: float
+    cut: Cut, *, source: Source, error_of_new: Rounding, class_count: int, abs_largest_logit: float
 ) -> Rounding | None:
     """Return the coarsest rounding at which no new number can be both confidences next to the threshold; None if none.
 
     These are `cut.accepted`, the lowest confidence that was accepted in calibration, and `cut.rejected`, the highest
     that was rejected; the cut must have both. Every batch of new numbers needs the result, so it is cached. The other
-    arguments describe the new numbers: their source, the precision that they may have been rounded to, the number of
-    classes, and the absolute value of a row's largest logit.
+    arguments describe the new numbers: their source, the error that rounding may have made in them before, the number
+    of classes, and the absolute value of a row's largest logit.
 
     Calibration data and new data may both have been rounded before they were stored, which their numbers rarely show:
     each rounding that is tried is assumed for both. The error is never taken smaller than that of the precision which
@@ -970,7 +1092,7 @@ def _coarsest_separating_rounding(
     """
     for candidate in ROUNDING_OF.values():  # from coarse to fine
         rounding = candidate.with_error_at_least(_finest_rounding_between(cut.source, source))
-        rounding_of_new = rounding.with_error_at_least(ROUNDING_OF[precision])
+        rounding_of_new = rounding.with_error_at_least(error_of_new)
 
         # the default binds the rounding of this turn of the loop
         def exact_bounds(number: float, rounding_of_new: Rounding = rounding_of_new) -> ExactBounds:

@@ -15,7 +15,7 @@ from abstain._stored import Chance, Stored, Within
 from abstain.errors import InputError, ShapeError
 from abstain.metrics._sample import group_codes, label_array
 from abstain.thresholds.calibration import array_per_sample
-from abstain.thresholds.cut import CheckedConfidences, Cut, ScoreName, Units
+from abstain.thresholds.cut import CheckedConfidences, Cut, ScoreName, Units, warn_of_fitted_rows
 from abstain.thresholds.monitoring import GroupChecks, PromiseToCheck, Reference, check_promises
 from abstain.thresholds.record import (
     NO_GROUP,
@@ -23,6 +23,7 @@ from abstain.thresholds.record import (
     check_command,
     decide_command,
     describe_clusters,
+    explain_promise,
     list_advice,
     list_assumptions,
     list_facts,
@@ -40,6 +41,9 @@ from abstain.thresholds.rules import (
 )
 
 Count = Annotated[int, Within(0)]
+_ROUNDING_OF_MEAN = (
+    2.0**-40
+)  # room for the rounding of a mean loss that is multiplied by the number of samples again
 
 
 def predicted_classes(logits: Array | None, probs: Array | None) -> np.ndarray:
@@ -310,6 +314,9 @@ class JointThreshold(JointRule, Stored):
         accepted_count = round(threshold.coverage * threshold.n)
         not_counted = accepted_count - counted.accepted  # accepted samples that the promise is not about
         counted_loss_sum = threshold.risk * accepted_count - threshold.target * not_counted
+        # a count of errors is a whole number: the difference of two sums is that only up to rounding, also for no error
+        if abs(counted_loss_sum - round(counted_loss_sum)) <= _ROUNDING_OF_MEAN * accepted_count:
+            counted_loss_sum = round(counted_loss_sum)
         low, high = threshold.bounded  # of the loss; rounding may lead out of them
         return min(high, max(low, counted_loss_sum / counted.accepted))
 
@@ -334,11 +341,15 @@ class JointThreshold(JointRule, Stored):
             )
         if any_threshold.evidence.heaviest_sample is not None:
             draws += ", if the sample weights are the exact density ratio of later to calibration data"
-        sentences = [self._promise_of(name) for name in self.promises]
         return (
             f"With probability at least {1 - self.delta:.4g} over the {calibration_data}, all of these hold at once: "
-            f"{'; '.join(sentences)}; {draws}."
+            f"{self.bound}; {draws}."
         )
+
+    @property
+    def bound(self) -> str:
+        """What the promises bound, as clauses."""
+        return "; ".join(self._promise_of(name) for name in self.promises)
 
     def _promise_of(self, name: Any) -> str:
         """State the promise called `name`, a predicted class or the user's name for a loss, in a few words."""
@@ -429,6 +440,7 @@ class JointThreshold(JointRule, Stored):
         columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
         # the cut knows the score of the rule, and raises for numbers that cannot be compared with its threshold
         confidences = self.cut.read(function, **columns, score=score)
+        warn_of_fitted_rows(function, score, confidences.values)
         predictions = None if logits is None and probs is None else predicted_classes(logits, probs)
         # by promise: its later samples, and its threshold at delta / k
         to_check = self.promises_to_check(
@@ -581,7 +593,9 @@ def _make_record(
     origin = any_threshold.origin or Origin(kind="confidence")
     asked_for = ", ".join(f"{name} at most {target:g}" for name, target in joint_rule.targets.items())
     rule_lines: list[str] = []
-    promise = [guarantee or "None: no threshold keeps all promises."]
+    promise = ["None: no threshold keeps all promises."]
+    if guarantee is not None:
+        promise = _explain_joint_promise(rules, guarantee, delta)
     assumptions = list_assumptions(any_threshold.clusters)
     clusters = {}  # facts on the clusters of each group, by heading
     for group, rule in rules.items():
@@ -600,7 +614,7 @@ def _make_record(
         title="Decision record: when the model's answer is accepted",
         rule=rule_lines,
         promise=promise,
-        data=list_facts(
+        data=list_facts(  # a list item for each; what is None is left out
             {
                 "file": origin.data,
                 "SHA-256": origin.sha256,
@@ -619,6 +633,43 @@ def _make_record(
         check=check_command(saved_as, origin.command),
         delta=delta,
         would_help=[] if any(rule.feasible for rule in rules.values()) else list_advice(rules),
+    )
+
+
+def _explain_joint_promise(rules: Mapping[Any, JointThreshold], guarantee: str, delta: float) -> list[str]:
+    """Lines of Markdown that state several promises in everyday words, then the full `guarantee`.
+
+    `rules` holds the rule of each group, or the only one under `NO_GROUP`; `delta` is the probability with which any of
+    their promises fails. With sample weights the promises are about reweighted data, and have no shorter form.
+    """
+    feasible = [rule for rule in rules.values() if rule.feasible]
+    first = feasible[0]
+    if first.any_promise.evidence.heaviest_sample is not None:
+        return [guarantee]
+    by_group = NO_GROUP not in rules
+    promises = []
+    for name, threshold in first.promises.items():
+        if first.by_class:
+            share = f"{100 * threshold.target:.4g}%"
+            promises.append(f"at most {share} of the model's answers of class {name} are wrong")
+        else:
+            whose = "" if first.counted[name].is_about_all else " that it is about"
+            promises.append(
+                f"the mean of {name} over the model's answers{whose} is at most {threshold.target:.4g}"
+            )
+    count = f"{sum(rule.n for rule in feasible):,} cases"
+    if by_group:
+        count = f"the {count} of {len(feasible)} groups"
+    elif first.any_promise.clusters is not None:
+        count = f"{first.any_promise.clusters:,} clusters ({count})"
+    kept = "rules that keep all promises in every group" if by_group else "a rule that keeps all promises"
+    return explain_promise(
+        f"all of these hold{' in each group' if by_group else ''}: {'; '.join(promises)}. It is not about a single "
+        f"answer, the count of one month, or some kinds of cases only.",
+        f"the {'rules were' if by_group else 'rule was'} made from {count}",
+        kept,
+        delta,
+        guarantee,
     )
 
 
@@ -690,6 +741,7 @@ class JointGroupThresholds(GroupThresholds):
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
         # with their unit and precision; raises for another score than that of the rules
         confidences = self._read_shared_score(function, score, units, columns).flattened()
+        warn_of_fitted_rows(function, score, confidences.values)
         n = len(confidences.values)
         predictions = None if logits is None and probs is None else predicted_classes(logits, probs)
         names = list(next(iter(self.thresholds.values())).promises)

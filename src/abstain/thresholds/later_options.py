@@ -78,16 +78,32 @@ def cluster_column(command: str | None) -> str | None:
     >>> cluster_column("abstain threshold a.csv --risk 0.1 -c cluster=patient_id")
     'patient_id'
     """
+    return _stated_columns(command).get("clusters")
+
+
+def answer_columns(command: str | None) -> dict[str, str]:
+    """Return the columns that a command line names to say which rows have an answer, by role; empty for None.
+
+    >>> answer_columns("abstain threshold a.csv -c confidence=p -c predicted=reply --risk 0.1")
+    {'prediction': 'reply'}
+    """
+    columns = _stated_columns(command)
+    return {role: columns[role] for role in ("prediction", "answered", "abstained") if role in columns}
+
+
+def _stated_columns(command: str | None) -> dict[str, str]:
+    """Return the column that a command line names for each role (what a column is for), the first of several."""
+    columns: dict[str, str] = {}
     # options and their values alternate; a column is named as ROLE=NAME
     for value in reading_options(command, has_truth=True)[1::2]:
         role, equals_sign, column = value.partition("=")
         try:
             # a role may have several names, such as "cluster"; raises for a text that is none of them
-            if equals_sign and role_of(role.strip()) == "clusters":
-                return column.strip()
+            if equals_sign:
+                columns.setdefault(role_of(role.strip()), column.strip())
         except InputError:  # the value of another option
             continue
-    return None
+    return columns
 
 
 def _is_column_new_cases_lack(flag: str, value: str) -> bool:

@@ -33,7 +33,7 @@ def load_rule(path: Any) -> Threshold | GroupThresholds | JointThreshold:
     ...     load_rule(folder + "/rule.json").rule
     'confidence >= 0.8'
     """
-    text = read_record_text(path)
+    text = read_record_text(path)  # raises DataError if there is no such file, or a huge one
     name = repr(Path(path).name[:60])
     try:
         record = parse_json("load_rule", text)
@@ -52,6 +52,9 @@ def load_rule(path: Any) -> Threshold | GroupThresholds | JointThreshold:
     if format_name.startswith(("abstain.Check/", "abstain.GroupChecks/")):
         remedy = "It goes with --state; give the rule that it checks"
         raise DataError(f"load_rule: {name} holds a series of checks, not a rule. {remedy}.")
+    if format_name.startswith("abstain.LearnedConfidence/"):
+        remedy = "Give the rule that was made with it, and this file as --confidence FILE"
+        raise DataError(f"load_rule: {name} holds a learned confidence, not a rule. {remedy}.")
     if format_name.startswith("abstain.GroupThresholds/"):
         return GroupThresholds.from_json(text)
     if format_name.startswith("abstain.JointGroupThresholds/"):

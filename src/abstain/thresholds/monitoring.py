@@ -436,7 +436,11 @@ class Check(Stored, _tables.Notebook):
         return text
 
     def __repr__(self) -> str:
-        """Say whether there is an alarm, and how risk, coverage and confidences compare with the promise.
+        """Say whether there is an alarm, and how risk, coverage and confidences compare with the promise."""
+        return self.describe("this promise")
+
+    def describe(self, promise: str) -> str:
+        """The text of the repr, in which a promise about some answers only is called `promise`.
 
         A look is a call that brought new samples; `counted` are the accepted samples that the promise is about. A risk
         and its interval are None where nothing was counted, and shown as "-". An alarm comes with its look and p-value.
@@ -461,15 +465,19 @@ class Check(Stored, _tables.Notebook):
         recent_range = f"look {self.looks}"
         if recent_look_count > 1:
             recent_range = f"looks {self.looks - recent_look_count + 1} to {self.looks}"
+        which = ""  # of the accepted samples, if the promise is about some of them
+        if self.counted < self.accepted:
+            which = f" that {promise} is about (of {self.accepted})"
+        drift_level = f" (limit {drift_alarm_level(self.delta, self.looks):.3g})" if self.looks else ""
         lines = [
             f"Check: {self._words_on_alarms()} (n = {self.n}, look {self.looks})",
-            f"  risk {_with_limits(self.risk, self.risk_interval)} of {self.counted} accepted, promised at most "
+            f"  risk {_with_limits(self.risk, self.risk_interval)} of {self.counted} accepted{which}, promised at most "
             f"{self.limit:.4g}: {_tables.p_value_text(self.risk_p)} at any time{words_on_risk_alarm}",
             f"  recent risk {_with_limits(self.recent_risk, self.recent_risk_interval)} of {self.recent_counted} "
             f"accepted in {recent_range}{self._words_on_recent_risk()}",
             f"  {self._words_on_last_look()}",
             f"  coverage {self.coverage:.4f} [{low:.4f}, {high:.4f}]; confidences {_as_in_calibration(differ)}: "
-            f"{_tables.p_value_text(self.drift_p)} in this look{words_on_drift_alarm}",
+            f"{_tables.p_value_text(self.drift_p)} in this look{drift_level}{words_on_drift_alarm}",
         ]
         if self.clusters_seen:
             lines.append(
@@ -482,6 +490,10 @@ class Check(Stored, _tables.Notebook):
             lines.append(
                 f"  note: about {self.from_calibration:,} of these samples are rows of the calibration data, by their "
                 f"confidences: they say nothing about later data"
+            )
+        if self.risk_alarm:
+            lines.append(
+                "  order: samples were tested in the order of their rows; shuffle them if it is not time"
             )
         half = risk_alarm_level(self.delta)  # risk and confidences share delta equally
         lines.append(
@@ -603,7 +615,7 @@ class GroupChecks(Stored, _tables.Notebook):
         labels = self.worst_first()
         alarm_count = sum(not check.holds for check in self.checks.values())
         listed_labels = labels[: max(alarm_count, _tables.GROUPS_SHOWN)]  # every alarm is shown
-        lines = [f"{label}: {self.checks[label]!r}" for label in listed_labels]
+        lines = [f"{label}: {self.checks[label].describe(f'promise {label}')}" for label in listed_labels]
         hidden_count = len(labels) - len(listed_labels)
         if hidden_count:
             lines.append(f"{hidden_count:,} more groups, none with an alarm, are in frame()")
@@ -774,13 +786,25 @@ def check_promise(
         delta=rule.delta,
         loss_sum=loss_sum,
         value=rule.value,
-        counts_errors=rule.evidence.zero_one and rule.bounded == (0.0, 1.0),
+        counts_errors=_counts_errors(rule, scaled_loss[counted], is_counted is not None, before),
         clusters_seen=look.clusters_seen,
         files=before.files,
         rows_seen=before.rows_seen,
         **risk_fields,
         **drift_fields,
     )
+
+
+def _counts_errors(rule: Threshold, loss: np.ndarray, is_about_some: bool, before: Check) -> bool:
+    """Is each loss 0 or 1, so that their sum is a number of errors?
+
+    `loss` holds those of this look that are counted, `before` is the series without it. For a promise about some
+    samples only, the rule does not tell: there the others had the target as their loss. So it is read off the losses of
+    the series, all of which must be 0 or 1.
+    """
+    if rule.bounded != (0.0, 1.0) or not is_about_some:
+        return rule.evidence.zero_one and rule.bounded == (0.0, 1.0)
+    return bool(np.isin(loss, (0.0, 1.0)).all()) and (before.looks == 0 or before.counts_errors)
 
 
 def _share_interval(rule: Threshold, hits: float, trials: int) -> tuple[float, float]:

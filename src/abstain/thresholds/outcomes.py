@@ -255,8 +255,8 @@ def class_costs(
     if cost_matrix.ndim != 2 or cost_matrix.shape[0] != cost_matrix.shape[1]:
         raise ShapeError(f"class_costs: `errors` must be a square matrix, got shape {cost_matrix.shape}.")
     class_count = len(cost_matrix)
-    _check_classes(true_class, predicted_class, class_count)
-    _check_costs("class_costs", "errors", cost_matrix)
+    _check_classes(true_class, predicted_class, class_count)  # raises unless they are whole numbers 0 ... K-1
+    _check_costs("class_costs", "errors", cost_matrix)  # raises for a cost that is below 0 or not finite
     rejection_costs = np.asarray(0.0 if rejections is None else to_host(rejections), dtype=np.float64)
     if rejection_costs.shape not in ((), (class_count,)):
         rule = f"`rejections` must be a number or one for each of {class_count} classes"

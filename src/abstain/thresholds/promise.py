@@ -86,6 +86,26 @@ class PromiseBasis:
         )
 
 
+def state_bound(goal: Goal, basis: PromiseBasis, bounded: tuple[float, float]) -> str:
+    """State what a threshold bounds, as a clause: "the error rate of the accepted is at most 0.05".
+
+    `goal` is what was asked for; its `form` is "risk" or "coverage", and its `method` "crc" bounds a mean loss per
+    sample. In `basis`, `zero_one` says that the loss takes only its two bounds, which are `bounded`, and
+    `heaviest_sample` is None without sample weights.
+    """
+    if goal.form == "coverage":
+        return f"at least a share {goal.target:.4g} of later samples is accepted"
+    if goal.method == "crc":
+        return f"the loss of the accepted per sample of all (accepted or not) is at most {goal.target:.4g}"
+    among = "" if basis.heaviest_sample is None else " among later data"
+    return f"the {_risk_noun(basis, bounded)} of the accepted{among} is at most {goal.target:.4g}"
+
+
+def _risk_noun(basis: PromiseBasis, bounded: tuple[float, float]) -> str:
+    """What the mean of this loss is called; `zero_one` losses take only the two values `bounded`."""
+    return "error rate" if basis.zero_one and bounded == (0.0, 1.0) else "mean loss"
+
+
 def write_guarantee(
     goal: Goal, basis: PromiseBasis, n: int, clusters: int | None, bounded: tuple[float, float]
 ) -> str | None:
@@ -101,14 +121,14 @@ def write_guarantee(
     cluster over the mean weight of a sample, None without weights and without clusters; `zero_one` says that the loss
     takes only its two bounds, and `out_of_fold` that other models made the predictions than the one deployed.
     """
-    form, target, delta, method = goal  # "risk", "coverage" or "cost"; how much; the chance to fail; by what
+    form, _target, delta, method = goal  # "risk", "coverage" or "cost"; how much; the chance to fail; by what
     has_weights = basis.heaviest_sample is not None
     describes_calibration_only = (
         form == "cost" or method == "empirical" or (form == "coverage" and has_weights)
     )
     if describes_calibration_only or basis.out_of_fold:
         return None
-    noun = "error rate" if basis.zero_one and bounded == (0.0, 1.0) else "mean loss"
+    bound = state_bound(goal, basis, bounded)
     calibration_data = f"{n} calibration samples"
     draws = _INDEPENDENT_SAMPLES  # the assumption in words
     if clusters is not None:
@@ -116,20 +136,19 @@ def write_guarantee(
         draws = _INDEPENDENT_CLUSTERS.format(largest=basis.heaviest_cluster)
     chance = f"With probability at least {1 - delta:.4g} over the {calibration_data},"
     if form == "coverage":
-        what = f"at least a share {target:.4g} of later samples is accepted"
-        return f"{chance} {what}, {draws}. Nothing is promised about the risk."
+        return f"{chance} {bound}, {draws}. Nothing is promised about the risk."
     if method == "crc":
         sets = calibration_data.replace(" calibration", "")
         return (
-            f"On average over calibration sets of {sets}, the loss of the accepted per sample of all "
-            f"(accepted or not) is at most {target:.4g}, {draws}. This is not the {noun} of the accepted, "
-            f"which may be larger, and no probability of failure is stated."
+            f"On average over calibration sets of {sets}, {bound}, {draws}. This is not the "
+            f"{_risk_noun(basis, bounded)} of the accepted, which may be larger, and no probability of failure is "
+            f"stated."
         )
     if has_weights:
         what = _WEIGHTS_ARE_DENSITY_RATIO.format(top=basis.heaviest_sample)
         what += f", {draws}" if clusters is not None else ""
-        return f"{chance} the {noun} of the accepted among later data is at most {target:.4g}, {what}."
-    promise = f"{chance} the {noun} of the accepted is at most {target:.4g}, {draws}"
+        return f"{chance} {bound}, {what}."
+    promise = f"{chance} {bound}, {draws}"
     if method == "sgr":
         return f"{promise}, and the risk never falling as coverage grows (the search skips what it does not test)."
     ties = "ties are accepted or rejected together"

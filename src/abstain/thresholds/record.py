@@ -319,10 +319,19 @@ def _words_and_guarantee(
         scope = f"It is not about a single answer, the mean of one month, or {kinds}."
     made = "rules were" if by_group else "rule was"
     kept = "rules that keep their promise in every group" if by_group else "a rule that keeps its promise"
+    return explain_promise(f"{promised}. {scope}", f"the {made} made from {count}", kept, delta, guarantee)
+
+
+def explain_promise(promised: str, made_from: str, kept: str, delta: float, guarantee: str) -> list[str]:
+    """Lines of Markdown that state a promise in everyday words, then how sure it is, then the full `guarantee`.
+
+    `promised` goes on after "In the long run,"; `made_from` says from what the rule was made, and `kept` what most sets
+    of cases lead to, all but a share `delta`.
+    """
     return [
-        f"In the long run, {promised}. {scope}",
+        f"In the long run, {promised}",
         "",
-        f"How sure this is: the {made} made from {count}, drawn at random. Of all such sets of cases, at least "
+        f"How sure this is: {made_from}, drawn at random. Of all such sets of cases, at least "
         f"{100 * (1 - delta):.4g}% lead to {kept}. Whether this set is one of them, nobody can know.",
         "",
         f"In full: {guarantee}",
@@ -332,11 +341,12 @@ def _words_and_guarantee(
 def state_rule(threshold: Threshold, rule: str, group: Any = NO_GROUP) -> str:
     """A Markdown list item that states a rule: the number that people know first, then the one that is compared.
 
-    `rule` is the rule in one line; `group` the label that it is for, `NO_GROUP` without groups.
-    `threshold.origin.plain` is the threshold as the number that people know, such as a probability; None if that was
-    not stored. `threshold.lies_above` says that the threshold is the next floating-point number above a confidence that
-    must be rejected. The two look the same in six digits, so the words are "above" that number; otherwise an accepted
-    confidence is the threshold, and the words are "at least".
+    `rule` is the rule in one line; `group` the label that it is for, `NO_GROUP` without groups. `threshold.origin` says
+    how the confidences were made, None if that is not known. Its `score` is the name of their score (None for the
+    user's own confidences, which have no other number), and its `plain` the threshold as the number that people know,
+    such as a probability (None if that was not stored). `threshold.lies_above` says that the threshold is the next
+    floating-point number above a confidence that must be rejected. The two look the same in six digits, so the words
+    are "above" that number; otherwise an accepted confidence is the threshold, and the words are "at least".
     """
     for_group = "" if group == NO_GROUP else f" for group {group}"
     of_group = _of_group(group)  # the same with "of"

@@ -54,6 +54,11 @@ ROUNDING_OF: dict[Precision, Rounding] = {  # from coarse to fine
 MANTISSA_BITS: dict[Precision, int] = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
 
 
+def rounding_of_decimals(decimals: int) -> Rounding:
+    """The rounding of numbers that were written with so many decimals: half a unit of the last one, at any size."""
+    return Rounding(unit=0.0, smallest=0.5 * 10.0**-decimals)
+
+
 class ExactBounds(NamedTuple):
     """The least and the largest exact number that may lie behind each rounded number, on the common scale."""
 

@@ -30,6 +30,7 @@ from abstain.thresholds.cut import (
     check_domain,
     is_learned,
     read_confidences,
+    warn_of_fitted_rows,
 )
 from abstain.thresholds.monitoring import (
     Check,
@@ -42,7 +43,7 @@ from abstain.thresholds.monitoring import (
     check_promise,
     check_promises,
 )
-from abstain.thresholds.promise import Goal, PromiseBasis, write_guarantee, write_note
+from abstain.thresholds.promise import Goal, PromiseBasis, state_bound, write_guarantee, write_note
 from abstain.thresholds.testing import binomial
 
 if TYPE_CHECKING:
@@ -121,6 +122,22 @@ def key_text(score: str | None, key: float) -> str:
     if value < 0.9995 or score != "max_softmax":
         return f"{value:.4g}"
     return f"1 − {np.exp(-key):.2g}" if key < 700 else "1"  # beyond 700 the exponential is 0
+
+
+def plain_text(cut: Cut, value: float | None) -> str | None:
+    """A threshold as the number that people know, where it is a rank key; None where it is not, or is not finite.
+
+    A rank key stands in for a score that saturates (rounds to its largest value, such as 1, for many samples): it
+    orders samples in the same way and does not. `cut.source` says what the confidences were read from: from "logits",
+    "probs", "binary" (probabilities of class 1) and "key" such a score has keys; only from "plain" the threshold is the
+    number that people know already.
+    """
+    if cut.score is None or not scores.by_name(cut.score).saturates or cut.source == "plain":
+        return None
+    # None accepts nothing, -inf everything, and +inf only keys of +inf: none of these has a number to show
+    if value is None or not np.isfinite(value):
+        return None
+    return key_text(cut.score, value)
 
 
 def _are_nearly_equal(stored: float | None, computed: float | None) -> bool:
@@ -274,7 +291,7 @@ class Threshold(Promised):
         is dropped; `why_none`, the reason for there being no number, then says "few": these data are too few to tell.
         Raises DataError for another kind of rule.
         """
-        record = super()._upgraded(record)
+        record = super()._upgraded(record)  # raises it, and changes nothing
         if not isinstance(record, dict) or record.get("format") != f"abstain.{cls.__name__}/4":
             return record
         advice = record.get("advice")
@@ -299,18 +316,17 @@ class Threshold(Promised):
     def plain_rule(self) -> str | None:
         """The rule with the number that people know, such as "max_softmax above 0.523".
 
-        None unless the rule compares rank keys. A rank key stands in for a score that saturates (rounds to its largest
-        value, such as 1, for many samples): it orders samples in the same way and does not.
+        None unless the rule compares rank keys (`plain_text`).
         """
-        score = self.cut.score
-        if score is None or not scores.by_name(score).saturates or self.cut.source == "plain":
-            return None
-        if self.value is None or not np.isfinite(self.value):  # accepts nothing, or everything
-            return None
+        number = plain_text(self.cut, self.value)
         # just above a rejected confidence, which looks the same in a few digits, or at an accepted one
         comparison = "above" if self.lies_above else "at least"
-        # `key_text`: the rank key as a plain number, such as a probability
-        return f"{score} {comparison} {key_text(score, self.value)}"
+        return None if number is None else f"{self.cut.score} {comparison} {number}"
+
+    @property
+    def bound(self) -> str:
+        """What the promise bounds, as a clause: "the error rate of the accepted is at most 0.05"."""
+        return state_bound(Goal(self.form, self.target, self.delta, self.method), self.evidence, self.bounded)
 
     def _shown_facts(self) -> list[tuple[str, str]]:
         """Return the facts, pairs of a heading and a text, with `plain_rule` behind the first, which is the rule."""
@@ -319,14 +335,14 @@ class Threshold(Promised):
     def made_from(self, kind: Kind, **facts: Any) -> Threshold:
         """Return the same rule, which now knows its score, its loss and its data.
 
-        `kind` says what the calibration data held; `facts` are further fields of `Origin`: score, loss, data, ... For a
-        rule made from numbers that `abstain.scores` computed: they are taken for rank keys of `score`.
-        `select_threshold(logits=..., labels=...)` makes a rule that knows more, the precision and the classes. Raises
-        InputError if the rule is for another score or a learned confidence, or if a score is named for `kind`
-        "confidence", whose unit is unknown. A rule that knows this score already also knows the unit of its confidences
-        (`cut.source`), so any `kind` will do. A rank key orders samples as its score does, but does not round to the
-        score's largest value. The rule's `cut` holds the score and the unit ("key": rank keys) of its confidences, and
-        their range; a `cut.score` of None means numbers of the user's own.
+        `kind` says what the calibration data held ("logits", "probs" or "confidence"); `facts` are further fields of
+        `Origin`: score, loss, data, ... For a rule made from numbers that `abstain.scores` computed: they are taken for
+        rank keys of `score`. `select_threshold(logits=..., labels=...)` makes a rule that knows more, the precision and
+        the classes. Raises InputError if the rule is for another score or a learned confidence, or if a score is named
+        for `kind` "confidence", whose unit is unknown. A rule that knows this score already also knows the unit of its
+        confidences (`cut.source`), so any `kind` will do. A rank key orders samples as its score does, but does not
+        round to the score's largest value. The rule's `cut` holds the score and the unit ("key": rank keys) of its
+        confidences, and their range; a `cut.score` of None means numbers of the user's own.
         """
         origin = Origin(kind, **facts)
         cut = self.cut
@@ -435,6 +451,7 @@ class Threshold(Promised):
         """
         columns: Any = {"confidence": confidence, "logits": logits, "probs": probs, "units": units}
         confidences = self.cut.read("Threshold.check", **columns, score=score)
+        warn_of_fitted_rows("Threshold.check", score, confidences.values)
         # the series with this look; raises if there is no threshold, or `previous` is the check of another one
         check = check_promise(self, loss, confidences, clusters=clusters, previous=previous)
         check_is_new(check, previous)  # raises if earlier looks held all clusters of this one
@@ -772,9 +789,11 @@ class GroupThresholds(Stored, _tables.Notebook):
         promises = f"each of {len(feasible)} groups holds, all at once (each was"
         if len(feasible) == 1:
             promises = f"group {next(iter(feasible))} holds (it was"
+        # all groups were asked for the same, but where one has errors another may have losses between 0 and 1
+        bound = "; ".join(dict.fromkeys(rule.bound for rule in feasible.values()))
         return (
             f"With probability at least {1 - self.delta:.4g} over the calibration data, the promise of {promises} "
-            f"chosen at {level_of_each:.4g}).{remark}"
+            f"chosen at {level_of_each:.4g}): {bound}.{remark}"
         )
 
     def made_from(self, kind: Kind, **facts: Any) -> GroupThresholds:
@@ -844,6 +863,7 @@ class GroupThresholds(Stored, _tables.Notebook):
         columns = {"confidence": confidence, "logits": logits, "probs": probs}
         # with their unit and precision; raises for another score than that of the rules
         confidences = self._read_shared_score(name, score, units, columns)
+        warn_of_fitted_rows(name, score, confidences.values)
         shape = confidences.values.shape
         confidences = confidences.flattened()
         losses = np.asarray(to_host(loss)).reshape(-1)
@@ -943,7 +963,7 @@ class GroupThresholds(Stored, _tables.Notebook):
     def __repr__(self) -> str:
         """List the threshold and coverage of each group, the worst first, and then the joint promise.
 
-        Groups beyond the first `_tables.GROUPS_SHOWN` are counted in one line.
+        Groups beyond the first 24 (`_tables.GROUPS_SHOWN`) are counted in one line.
         """
         labels = self.worst_first()  # those without a threshold first
         lines = [f"{type(self).__name__}, the worst group first by the upper limit of its coverage"]

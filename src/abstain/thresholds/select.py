@@ -518,13 +518,12 @@ def _select_jointly(
             # the selection for this promise by itself: there is advice only if even that cannot be kept
             [alone] = choosing.certify([requirement], delta)
             if alone.threshold is None:
-                counted_share = requirement.counted_samples.n / requirement.all_samples.n
                 advice = advise(
                     requirement.counted_samples,
                     risk=requirement.risk,
                     delta=delta,
                     method="ltt",
-                    counted_share=counted_share,
+                    counted_share=_counted_share(requirement),
                 )
         promises[name] = _describe(
             requirement.all_samples, goal, selection, advice, data.checked_confidences, data.origin
@@ -536,6 +535,15 @@ def _select_jointly(
                 accepted = int(requirement.count_accepted(np.asarray([selection.threshold]))[0])
             counted[name] = Counted(samples=requirement.counted_samples.n, accepted=accepted)
     return JointThreshold(promises, counted, delta, by_class=request.by_class)
+
+
+def _counted_share(requirement: choosing.Requirement) -> float:
+    """The share of all calibration samples that a promise is about; with clusters, of clusters that hold any."""
+    counted = requirement.counted_samples
+    everything = requirement.all_samples
+    if counted.clusters is None or everything.clusters is None:
+        return counted.n / everything.n
+    return counted.clusters.cluster_count / everything.clusters.cluster_count
 
 
 def _refuse_empty_promises(request: JointRequest, rows: np.ndarray, group: Any) -> None:
