@@ -507,7 +507,7 @@ class ClassScores(NamedTuple):
         """Apply `compute(xp, rows)` to all rows of class scores, in the widest float, and return its results.
 
         `compute` gets rows of shape (samples, classes), or (members, samples, classes) of an ensemble, and returns one
-        result per sample, which may be an array. On the host (numpy) it gets a chunk of samples at a time, elsewhere
+        result per sample, which may be an array; there is at least one sample. On the host (numpy) it gets a chunk of samples at a time, elsewhere
         all of `values` at once, which may have further axes before that of the samples.
 
         Each row is computed alone and in one memory layout, so its result does not depend on its position.
@@ -822,6 +822,7 @@ def check_labels(function: str, class_scores: ClassScores, labels: Array | None)
             f"one-hot rows of shape {tuple(values.shape)}, got shape {tuple(labels.shape)}."
         )
     if is_concrete(labels):
+        # also raises for labels that are no whole numbers, so that the conversion below cuts nothing off
         _check_label_range(function, xp, labels, values.shape[-1])
     # jax has no int64 unless the user switches it on
     return xp.astype(labels, xp.int32) if is_jax(labels) else xp.astype(labels, xp.int64)

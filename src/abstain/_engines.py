@@ -71,6 +71,7 @@ def find_engine(engine: str | Engine) -> Engine:
         importlib.import_module(_MODULE_OF_ENGINE[engine])  # which calls `register_engine`
     if engine not in _ENGINES:
         names = sorted({*_ENGINES, *_MODULE_OF_ENGINE})
+        # `suggest_name` returns 'Did you mean "files"?', or "" without a similar name
         message = f"evaluate: unknown engine {engine!r} (registered: {', '.join(names)})."
         raise InputError(f"{message} {suggest_name(engine, names)}".rstrip())
     return _ENGINES[engine]

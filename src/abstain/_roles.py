@@ -54,6 +54,7 @@ def role_of(name: str) -> str:
     >>> role_of("group"), role_of("y_true"), role_of("uncertainty")
     ('groups', 'labels', 'confidence')
     """
+    # `normalise_name` removes differences of case and marks: "Y-True" and "y_true" are one name
     if normalise_name(name) == UNCERTAINTY:
         return "confidence"
     # a role is stated by its own name or by a familiar name of such columns

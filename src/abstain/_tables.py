@@ -186,7 +186,7 @@ def make_frame(columns: Columns, library: str | None = None) -> Any:
     lists = {name: list(values) for name, values in columns.items()}
     if chosen_library == "dict":
         return lists
-    # the module pandas or polars; `extra` is the part of `pip install abstain[...]` that a message names
+    # the module pandas or polars; `extra` is the name of the extra that brings it, for the message
     frames = import_optional(chosen_library, feature=f"frame(library={chosen_library!r})", extra="all")
     if chosen_library == "polars":
         return frames.DataFrame(lists, strict=False)  # a column may mix numbers of several types
@@ -223,7 +223,7 @@ def markdown_table(columns: TextColumns) -> str:
 def latex_table(columns: TextColumns, caption: str = "", note: str = "") -> str:
     """Make a LaTeX `tabular` with booktabs rules and aligned digits, from cells of plain text by title.
 
-    With a caption it stands inside a `table`, with `note` below, which explains its marks; without one, `note` is
+    Columns in which every cell is one number are aligned to the right, others to the left. With a caption it stands inside a `table`, with `note` below, which explains its marks; without one, `note` is
     ignored. Special characters are escaped.
     """
     alignment = "".join("r" if _is_numeric(cells) else "l" for cells in columns.values())
@@ -260,7 +260,7 @@ def _align_latex_digits(cells: Sequence[str]) -> list[str]:
     shapes = {_NUMBER.sub("0", text) for text in texts_with_numbers}  # e.g. "0 [0, 0]"
     # only cells that start with a number: padding would tear words with numbers apart
     if len(shapes) == 1 and shapes.pop()[:1] in "0-[":
-        # by number of a cell: most characters before its decimal point, and from the point on
+        # a pair for each number of a cell: the most characters before its decimal point, and from the point on
         widths = _number_widths(texts_with_numbers)
         texts = [_pad_numbers(text, widths) for text in texts]
     widest_mark = max(marks, key=len, default="")
@@ -395,13 +395,18 @@ def format_limits(interval: Any, separator: str) -> str:
     return f"{interval.low:.{digits}f}{separator}{interval.high:.{digits}f}"
 
 
-def p_value_text(p_value: float) -> str:
-    """A p-value of any size, in words.
+_SMALLEST_P_VALUE = 1e-300  # of those that are written; smaller ones may be 0, which no p-value is
 
-    >>> p_value_text(0.00248), p_value_text(0.0)
-    ('p = 0.00248', 'p < 1e-300')
+
+def p_value_text(p_value: float, level: float | None = None) -> str:
+    """A p-value of any size, in words: with three digits, or as `format_p_value` writes it beside a limit.
+
+    >>> p_value_text(0.00248), p_value_text(0.0501, 0.95), p_value_text(0.0)
+    ('p = 0.00248', 'p = 0.0501', 'p < 1e-300')
     """
-    return f"p = {p_value:.3g}" if p_value >= 1e-300 else "p < 1e-300"
+    if p_value < _SMALLEST_P_VALUE:
+        return f"p < {_SMALLEST_P_VALUE:g}"
+    return f"p = {p_value:.3g}" if level is None else f"p = {format_p_value(p_value, level)}"
 
 
 def format_p_value(p_value: float, level: float = 0.95) -> str:
@@ -409,7 +414,11 @@ def format_p_value(p_value: float, level: float = 0.95) -> str:
 
     >>> format_p_value(0.0251), format_p_value(0.0501), format_p_value(0.04996), format_p_value(1.0)
     ('0.025', '0.0501', '0.04996', '1')
+    >>> format_p_value(0.0)  # too small for a floating-point number, and no p-value is 0
+    '<1e-300'
     """
+    if p_value < _SMALLEST_P_VALUE:
+        return f"<{_SMALLEST_P_VALUE:g}"
     limit = float(f"{1 - level:.12g}")  # 1 - 0.95 is 0.05 only up to rounding
     for digits in range(2, 18):  # 17 digits tell all float64 apart
         text = f"{p_value:.{digits}g}"

@@ -234,12 +234,14 @@ def _cross_entropy(rows: Array, labels: Array, label_smoothing: float) -> Array:
 def _confidence(rows: Array, score: Score) -> Array:
     """Compute one confidence per row of logits (n, C), higher = surer, by a name in `_SCORES` or a user's function.
 
+    `rows` are float32 or float64, and a user's score returns its confidences in any dtype.
+
     Only the order of the confidences matters: for softmax scores they are not the scores themselves but rank keys,
     which have the same order and do not saturate. Raises InputError for an unknown score, ShapeError if a user's score
     does not return one number per sample.
     """
     if callable(score):
-        confidence = score(rows)  # in the dtype of the loss; only the package's own scores are computed wider
+        confidence = score(rows)  # not widened as below: only the package's own scores are
         batch.check_returned("score", "one number per sample", confidence, rows.shape[:1])
         return confidence
     check_name(batch.NAME, score, _SCORES)  # raises InputError for another name

@@ -181,3 +181,37 @@ def test_repeated_ids_with_epochs_are_the_questions_of_a_comparison(tmp_path):
         (tmp_path / f"{name}.csv").write_text("\n".join(["id,epoch,correct,confidence", *rows]))
     told = run("compare", tmp_path / "a.csv", tmp_path / "b.csv")
     assert "the same 60 samples in 20 clusters" in told
+
+
+@pytest.mark.parametrize(
+    ("call", "cluster_count", "told"),
+    [
+        ("evaluate", 1, False),
+        ("evaluate", 2, True),
+        ("evaluate", 40, False),
+        ("compare", 14, True),
+        ("compare", 40, False),
+    ],
+)
+def test_few_clusters_are_the_reason_of_wide_intervals(pictures, call, cluster_count, told):
+    rng = np.random.default_rng(1)
+    loss, confidence = (rng.random(200) < 0.3).astype(float), rng.random(200)
+    clusters = np.arange(200) % cluster_count
+    if call == "evaluate":
+        notes = abstain.evaluate(loss=loss, confidence=confidence, clusters=clusters, metrics="aurc").notes
+    else:
+        models = {"a": (loss, confidence), "b": (loss, -confidence)}
+        notes = abstain.compare(models, clusters=clusters).notes
+    assert any(note.startswith(f"{cluster_count} clusters are few") for note in notes) == told
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_comparison_says_what_it_does_with_groups(pictures, form):
+    files = [pictures / "a.csv", pictures / "b.csv"]
+    told = run("compare", *files, "-c", "groups=topic", *form)
+    assert "-c groups=topic adds one within each group to a page (--html board.html)" in told
+    assert "--only topic=VALUE ranks within one group" in told
+    page = pictures / "board.html"
+    assert "adds one within" not in run("compare", *files, "-c", "groups=topic", "--html", page, *form)
+    assert "adds one within" not in page.read_text()
+    assert "ranks within one group" not in run("compare", *files, *form)

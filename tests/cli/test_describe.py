@@ -104,11 +104,67 @@ def test_grades_of_a_judge_come_before_an_exact_match_of_free_text(tmp_path):
     assert description["commands"] == []
     told = "`predicted_answer` and `target` are equal in no row, so no command compares them."
     assert any(note.startswith(told) for note in description["notes"])
-    # where they seldom are, the command says why nearly nothing is right
+    # where one is by luck, its share would be no accuracy either
     path.write_text("\n".join([*rows, *["Who is 30?,name 30,name 30"]]))
+    description = describe(path)
+    assert description["commands"] == []
+    told = "`predicted_answer` and `target` are equal in 1 of 31 rows, so no command compares them."
+    assert any(note.startswith(told) for note in description["notes"])
+
+
+def test_sentences_are_compared_only_if_the_user_names_both_columns(tmp_path):
+    path = tmp_path / "cot.json"
+    rows = [
+        {"target": f"({'ABC'[k % 3]})", "prediction": f"It is {k}, so the answer is ({'ABC'[k % 3]})."}
+        for k in range(30)
+    ]
+    path.write_text(json.dumps(rows))
+    refused = run("evaluate", path)
+    assert refused.exit_code == 3
+    told = (
+        "`prediction` and `target` are equal in 0.0% of the answers. Free text is seldom equal word by word"
+    )
+    assert told in refused.output
+    description = describe(path)
+    assert description["commands"] == []
+    assert sum("equal" in note for note in description["notes"]) == 1
+    stated = ["-c", "prediction=prediction", "-c", "labels=target"]
+    assert " ".join(stated) in refused.output
+    compared = run("evaluate", path, *stated)
+    assert compared.exit_code == 0, compared.output
+    assert told in " ".join(compared.output.split())
+    # names and numbers are compared, though few are equal
+    for row in rows:
+        row["prediction"] = row["prediction"].split()[2]
+    path.write_text(json.dumps(rows))
+    assert run("evaluate", path).exit_code == 0
+
+
+def test_words_of_a_verdict_are_suggested_with_their_meaning(tmp_path):
+    path = tmp_path / "judged.jsonl"
+    words = ["Correct Answer", "Refusal", "Incorrect Answer", "Correct Answer"]
+    path.write_bytes(
+        lines([{"gold_answer": k, "model_answer": f"it is {k}", "label": words[k % 4]} for k in range(20)])
+    )
     (command,) = describe(path)["commands"]
-    told = " ".join(run(*shlex.split(command)[1:]).output.split())
-    assert "`predicted_answer` and `target` are equal in 3.2% of the answers. Free text is seldom" in told
+    assert "-c correct=label --grades 'Correct Answer=right'" in command
+    done = run(*shlex.split(command)[1:], "--json")
+    assert json.loads(done.stdout)["entries"][0]["estimate"] == 0.5
+
+
+def test_messages_of_failed_calls_are_no_errors_of_answers(tmp_path):
+    path = tmp_path / "runs.json"
+    rows = [{"solved": k % 2 > 0, "error": "no such file" if k == 3 else None} for k in range(20)]
+    path.write_text(json.dumps(rows))
+    description = describe(path)
+    assert description["commands"] == [f"abstain evaluate {path} -c correct=solved"]
+    assert not any("`error` must be" in note for note in description["notes"])
+
+
+def test_what_the_file_is_read_with_is_suggested_once(tmp_path):
+    path = tmp_path / "options.json"
+    path.write_text(json.dumps([{"target": "AB"[k % 2], "prediction": "AABB"[k % 4]} for k in range(20)]))
+    assert describe(path)["commands"] == [f"abstain evaluate {path}"]
 
 
 def test_a_summary_is_called_one_and_no_nonsense_is_suggested(tmp_path):

@@ -101,10 +101,34 @@ def test_rows_that_it_was_fitted_on_are_said_to_flatter_it(run, command):
         result = run(*command, file, *COLUMNS, "--confidence", "confidence.json")
         assert result.exit_code == 0, result.output
         said = " ".join(result.stdout.split())
-        assert (
-            "fit: 100% of these rows are rows that the learned confidence was fitted on" in said
-        ) == is_fitted
+        assert ("fit: all 1,500 rows are rows that the learned confidence was fitted on" in said) == is_fitted
         assert ("are rows that the learned confidence was fitted on" in said) == is_fitted
+
+
+def test_the_rows_of_the_fit_are_counted_among_those_without_an_answer_too(run, folder):
+    write_cut_off_answers(folder / "cut.csv", seed=8)
+    given = (*COLUMNS, "-c", "labels=gold", "-c", "prediction=reply")
+    made = run("improve", "cut.csv", *given, "--save", "of-cut.json")
+    assert made.exit_code == 0, made.output
+    result = run("evaluate", "cut.csv", *given, "--confidence", "of-cut.json")
+    said = " ".join(result.stdout.split())
+    assert "cut: about 1,000 of 1,500 rows are rows that the learned confidence was fitted on" in said
+
+
+@pytest.mark.parametrize("file", ["fit.csv", "later.csv"])
+@pytest.mark.parametrize("command", ["threshold", "cascade"])
+def test_a_check_on_rows_of_the_fit_is_told(run, folder, command, file):
+    write_table(folder / "later.csv", make_rows(1500, seed=6))
+    learned = ("--confidence", "confidence.json")
+    costs = ("--cost", "1", "--person-cost", "20", "--person-error", "0") if command == "cascade" else ()
+    made = run(
+        command, "fresh.csv", *COLUMNS, *learned, *costs, "--risk", "0.2", "--save", "rule-to-check.json"
+    )
+    assert made.exit_code == 0, made.output
+    checked = run(command, file, *COLUMNS, *learned, "--check", "rule-to-check.json")
+    assert checked.exit_code in (0, 5), checked.output
+    told = "all 1,500 rows are rows that the learned confidence was fitted on"
+    assert (told in " ".join(checked.output.split())) == (file == "fit.csv")
 
 
 def test_unanswered_questions_as_wrong_are_told_for_it_too(run, folder):
@@ -167,10 +191,14 @@ def test_a_rule_is_for_its_confidence_and_fresh_rows(run):
         accepted = [row["accepted"] == "1" for row in csv.DictReader(stream)]
     confidence = LearnedConfidence.load("confidence.json")(**inputs_of(unlabelled))
     assert accepted == (confidence >= abstain.load_rule("rule.json").value).tolist()
-    other = run("decide", "rule.json", "new.csv", "-c", "confidence=token", "-o", "other.csv")
-    assert other.exit_code == 3
-    assert "this rule is for the learned confidence" in other.output
-    assert other.output.endswith("Name the file of that learned confidence: --confidence FILE.\n")
+    for columns in (("-c", "confidence=token"), COLUMNS):
+        other = run("decide", "rule.json", "new.csv", *columns, "-o", "other.csv")
+        assert other.exit_code == 3
+        assert "this rule is for the learned confidence" in other.output
+        assert other.output.endswith("Name the file of that learned confidence: --confidence FILE.\n")
+    swapped = run("decide", "confidence.json", "new.csv", *COLUMNS)
+    assert swapped.exit_code == 3
+    assert "'confidence.json' holds a learned confidence, not a rule. Give the rule" in swapped.output
     write_table(Path("later.csv"), make_rows(400, seed=5))
     checked = run("threshold", "later.csv", *COLUMNS, *learned, "--check", "rule.json")
     assert checked.exit_code == 0, checked.output
@@ -199,6 +227,115 @@ def test_rows_without_an_answer_are_said_to_be_left_out(run, folder):
     refused_count = int((logits.argmax(axis=1) == 2).sum())
     assert f"- {refused_count} rows without an answer left out" in said
     assert f"learned from {400 - refused_count} rows" in said
+
+
+def write_cut_off_answers(path: Path, seed: int) -> None:
+    """Rows of which a third have no answer, all of these with a length that no answer has."""
+    rows = make_rows(1500, seed=seed)
+    has_answer = np.arange(1500) % 3 > 0
+    rows["reply"] = np.where(has_answer, np.where(rows.pop("correct"), "a", "b"), "")
+    rows["length"] = np.where(has_answer, rows["length"], 9.0)
+    write_table(path, {**rows, "gold": np.full(1500, "a")})
+
+
+def test_rows_without_an_answer_are_not_compared_with_those_learned_from(run, folder):
+    for seed in (8, 9):
+        write_cut_off_answers(folder / f"cut{seed}.csv", seed)
+    learned = (*COLUMNS, "-c", "prediction=reply", "--confidence", "confidence.json")
+    given = (*learned, "-c", "labels=gold")
+    for command in (
+        ("evaluate", "cut8.csv", *given),
+        ("evaluate", "cut8.csv", *given, "--unanswered", "wrong"),
+        ("compare", "cut8.csv", *given),
+        ("threshold", "cut8.csv", *given, "--risk", "0.3", "--save", "cut-rule.json"),
+        ("threshold", "cut9.csv", *given, "--check", "cut-rule.json"),
+        ("decide", "cut-rule.json", "cut9.csv", *learned, "-o", "cut-decided.csv"),
+        ("report", "cut8.csv", *given, "-o", "cut.html"),
+    ):
+        result = run(*command)
+        assert result.exit_code == 0, result.output
+        assert "otherwise than in learning" not in " ".join(result.output.split()), command
+
+
+@pytest.mark.parametrize("confidence", ["token", "learned"])
+def test_a_column_that_says_what_was_answered_is_asked_for_where_it_was_forgotten(run, folder, confidence):
+    given = ("-c", f"confidence={confidence}")
+    if confidence == "learned":
+        given = (*COLUMNS, "--confidence", "answers.json")
+    for seed in (8, 9):
+        write_cut_off_answers(folder / f"cut{seed}.csv", seed)
+    made = run(
+        "improve",
+        "cut8.csv",
+        *COLUMNS,
+        "-c",
+        "labels=gold",
+        "-c",
+        "prediction=reply",
+        "--save",
+        "answers.json",
+    )
+    assert made.exit_code == 0, made.output
+    assert "500 rows without an answer left out: a confidence is learned from answers alone" in " ".join(
+        made.output.split()
+    )
+    options = ("-c", "labels=gold", "-c", "prediction=reply", "--risk", "0.3", "--save", "answers-rule.json")
+    made = run("threshold", "cut9.csv", *given, *options)
+    assert made.exit_code == 0, made.output
+    write_cut_off_answers(folder / "new.csv", seed=10)
+    full = {key: column for key, column in make_rows(1500, seed=10).items() if key != "correct"}
+    write_table(folder / "none.csv", full)
+    write_table(folder / "full.csv", {**full, "reply": np.full(1500, "a")})
+
+    def apply(file, *more):
+        return run("decide", "answers-rule.json", file, *given, *more, "-o", "out.csv")
+
+    refused = apply("new.csv")
+    assert refused.exit_code == 3, refused.output
+    assert refused.output.endswith(
+        "answers-rule.json was made with -c prediction=reply, which says which questions have an answer, and 500 rows "
+        "here have none. Name the column here too: -c prediction=reply.\n"
+    )
+    named = apply("new.csv", "-c", "prediction=reply")
+    assert named.exit_code == 0, named.output
+    accepted = apply("none.csv")
+    assert accepted.exit_code == 0
+    assert "none.csv has no such column, so every row counts as answered" in accepted.output
+    asked = "nothing says which rows of none.csv have one. Name the column: -c prediction=NAME."
+    assert (asked in accepted.output) == (confidence == "learned")
+    assert "note: answers-rule.json was made with" not in apply("full.csv").output
+
+
+@pytest.mark.parametrize("command", [("compare",), ("report", "-o", "missing.html")])
+def test_answers_that_lack_an_input_are_not_said_to_be_ranked_last_by_it(run, folder, command):
+    for seed in (8, 9):
+        write_cut_off_answers(folder / f"cut{seed}.csv", seed)
+    files = ("cut8.csv", "cut9.csv")
+    given = (*COLUMNS, "-c", "labels=gold", "-c", "prediction=reply")
+    told = "Answers without a confidence are ranked last: cut"
+    for learned in ((), ("--confidence", "confidence.json,confidence.json")):
+        result = run(command[0], *files, *given, *learned, *command[1:])
+        assert result.exit_code == 0, result.output
+        page = (folder / "missing.html").read_text() if command[0] == "report" else result.output
+        assert (told in " ".join(page.split())) == (not learned)
+
+
+@pytest.mark.parametrize("learned_from", ["numbers", "text"])
+def test_a_feature_that_holds_text_in_place_of_numbers_is_told(run, folder, learned_from):
+    texts = np.array(["a" * length for length in np.random.default_rng(0).integers(1, 40, 1500)])
+    of_numbers = make_rows(1500, seed=7)
+    of_texts = {**of_numbers, "length": texts}
+    first, second = (of_numbers, of_texts) if learned_from == "numbers" else (of_texts, of_numbers)
+    write_table(folder / "first.csv", first)
+    write_table(folder / "second.csv", second)
+    made = run("improve", "first.csv", *COLUMNS, "--save", "first.json")
+    assert made.exit_code == 0, made.output
+    refused = run("evaluate", "second.csv", *COLUMNS, "--confidence", "first.json")
+    assert refused.exit_code == 3
+    other = "text" if learned_from == "numbers" else "numbers"
+    assert refused.output == (
+        f"abstain: second.csv: column `length` holds {other}, and the learned confidence reads {learned_from} from it.\n"
+    )
 
 
 def test_cascade_compare_and_report_rank_by_it(run):
@@ -230,6 +367,8 @@ def test_cascade_compare_and_report_rank_by_it(run):
         (("improve", "fit.csv", *COLUMNS, "--fit-share", "0.2"), "--fit-share goes with --risk"),
         (("improve", "fit.csv", *COLUMNS, "--confidence", "confidence.json"), "this command learns one"),
         (("improve", "fit.csv", "-c", "confidence=*"), "* stands for all confidences of a log"),
+        (("improve", "few.csv"), "got 1 right and 1 wrong. Label more rows."),
+        (("improve", "few.csv", "--risk", "0.2"), "Name another confidence: -c confidence=NAME."),
         (
             ("evaluate", "fresh.csv", "-c", "confidence=token", "--confidence", "confidence.json"),
             "stated",

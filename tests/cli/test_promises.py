@@ -86,13 +86,24 @@ def test_the_promises_are_those_of_select_threshold():
         (("cal.npz", "--risk", "0=0.1,1=0.1", "--method", "crc"), 2, "--method ltt"),
         (("cal.npz", "--risk", "0=-0.1,1=0.1"), 2, "not in the range"),
         (("cal.csv", "--risk", "errors=0.1,days=0.1"), 3, "no column `days`"),
-        (("cal.npz", "--risk", "0=0.00001,1=0.00001"), 4, ""),
+        (("cal.npz", "--risk", "0=0.00001,1=0.00001"), 4, "No feasible joint threshold"),
     ],
 )
 def test_what_cannot_be_promised_has_its_exit_code(arguments, exit_code, message):
     refused = call("threshold", *arguments)
     assert refused.exit_code == exit_code
-    assert message in refused.stderr
+    assert message in refused.stdout + refused.stderr
+
+
+def test_a_check_names_the_rule_whose_classes_the_file_lacks(folder):
+    call("threshold", "cal.npz", "--risk", "0=0.06", "--risk", "1=0.07", "--save", "rule.json")
+    probs = np.load("later.npz")["probs"]
+    np.savez(
+        "three.npz", probs=np.c_[probs[:, 0], np.zeros(len(probs)), probs[:, 1]], labels=probs.argmax(axis=1)
+    )
+    refused = call("threshold", "three.npz", "--check", "rule.json")
+    assert refused.exit_code == 3
+    assert "the names in rule.json must be classes that it predicts (0, 2), got ['0', '1']" in refused.stderr
 
 
 def test_a_rule_about_classes_refuses_columns_of_losses():

@@ -86,6 +86,31 @@ def test_its_own_score_is_used_and_another_refused(run, files, tmp_path):
         assert result.stderr.count("\n") == 1
 
 
+def test_decisions_on_the_calibration_rows_are_told(run, files):
+    run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json")
+    assert (
+        "note: the rule was made from cal.csv: how it does on" in run("decide", "rule.json", "cal.csv").stderr
+    )
+    assert "was made from" not in run("decide", "rule.json", "month0.csv").stderr
+
+
+@pytest.mark.parametrize(
+    ("first", "told"),
+    [
+        (("threshold", "cal.csv", "--risk", "0.1"), "risk 0.1, method ltt"),
+        (("threshold", "cal.csv", "--coverage", "0.5", "--groups"), "coverage 0.5, method ltt"),
+        (("threshold", "cal.csv", "--risk", "0=0.3,1=0.2"), "risk 0=0.3, 1=0.2"),
+    ],
+)
+def test_a_rule_that_is_replaced_is_told(run, files, first, told):
+    assert "held another rule" not in run(*first, "--save", "rule.json").stderr
+    made = run("threshold", "cal.csv", "--risk", "0.25", "--save", "rule.json")
+    assert re.search(
+        rf"note: rule\.json held another rule \({told}, written 20..-..-.. ..:.. UTC\)", made.stderr
+    )
+    assert "A decision record of that rule no longer matches" in made.stderr
+
+
 def test_a_column_of_confidences_needs_a_word(run, files, tmp_path):
     run("threshold", "cal.csv", "--risk", "0.1", "--save", "rule.json")
     z, y, _ = write(tmp_path / "z.csv", 300, 5)
@@ -182,7 +207,11 @@ def test_groups_that_accept_nothing_are_told(run, tmp_path):
     )
     assert made.exit_code == 4
     page = (tmp_path / "page.md").read_text()
-    assert "the promise of group b holds (it was chosen at 0.025). Nothing is accepted in: a." in page
+    assert (
+        "the promise of group b holds (it was chosen at 0.025): the error rate of the accepted is at most"
+        in page
+    )
+    assert "Nothing is accepted in: a." in page
     assert "- Note of group a: No threshold can be certified" in page
     checked = run("threshold", "later.csv", "--check", "rule.json")
     assert "300 rows of group a not checked: the rule accepts nothing there" in checked.stderr
@@ -473,6 +502,20 @@ def test_a_cascade_has_a_record_and_knows_its_files(run, tmp_path):
                  "cents", "## What is assumed", "## What voids it", "max_softmax", "delta 0.05", "--risk 0.1",
                  "abstain cascade later-small.csv later-large.csv --check c.json --state series.json"):  # fmt: skip
         assert text in page
+    assert (
+        "- Who answers: small if its max_softmax is " in page
+    )  # a probability; the rank key comes behind it
+    assert page.index(rule.plain_rule) < page.index(f"In the rule's file, as rank keys: {rule.rule}.")
+    assert "In the long run, at most 10% of the models' answers are wrong." in page
+    assert "the rule was made from 1,500 cases, drawn at random" in page
+    apply = ("--apply", "c.json", "--quiet")
+    assert "differ from" not in run("cascade", "later-small.csv", "later-large.csv", *apply).stderr
+    swapped = run("cascade", "later-large.csv", "later-small.csv", *apply, "--names", "small,large").stderr
+    assert (
+        "note: the confidences of small in later-large.csv differ from those of the calibration (p = "
+        in swapped
+    )
+    assert "the rule was made from small.csv" in run("cascade", "small.csv", "large.csv", *apply).stderr
     check = ("--check", "c.json", "--state", "s.json")
     assert run("cascade", "later-small.csv", "later-large.csv", *check).exit_code == 0
     again = run("cascade", "later-small.csv", "later-large.csv", *check)

@@ -284,6 +284,26 @@ def test_two_inputs_that_together_say_what_is_right_are_told(place):
     learn_confidence(answer == label, signals=signals, categories=shuffled, **settings)  # no warning
 
 
+@pytest.mark.parametrize("class_count", [2, 10, 100])
+@pytest.mark.parametrize("place", ["categories", "features", "logits"])
+def test_a_prediction_and_its_label_are_told_where_many_pairs_of_them_occur_once(class_count, place):
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, class_count, 300)
+    right = rng.random(300) < 0.77
+    answer = np.where(right, label, (label + rng.integers(1, class_count, 300)) % class_count)
+    inputs = {"signals": {"token": rng.random(300) + 0.3 * right}}
+    if place == "logits":
+        inputs = {"logits": np.eye(class_count)[answer] * (1 + rng.random((300, 1)))}
+        inputs |= {"categories": {"label": label}}
+    elif place == "features" and class_count <= 50:
+        inputs["features"] = {"label": label.astype(float)}  # 3.0 is equal to the category 3
+        inputs["categories"] = {"reply": answer}
+    else:
+        inputs["categories"] = {"label": label, "reply": answer}
+    with pytest.warns(AbstainWarning, match="'label'.* together say which answers are right: is one of them"):
+        learn_confidence(right, **inputs, contributions=False, candidates=[])
+
+
 def test_where_nearly_all_are_right_a_category_does_not_say_which():
     rng = np.random.default_rng(0)
     right = np.arange(20_000) >= 15

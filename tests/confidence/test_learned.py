@@ -27,6 +27,21 @@ def test_unknown_levels_and_other_distributions_are_told(learned):
         learned(signals={"token": shifted}, categories={"topic": ["law"] * 200})
 
 
+def test_rows_without_an_answer_are_not_compared_with_those_learned_from(learned):
+    rng = np.random.default_rng(1)
+    abstained = np.arange(400) >= 300
+    inputs = {
+        "signals": {"token": rng.normal(size=400)},
+        "categories": {"topic": np.where(abstained, "music", "law")},
+    }
+    with pytest.warns(AbstainWarning, match="100 of 400 rows have a 'topic'"):
+        expected = learned(**inputs)
+    assert learned(**inputs, abstained=abstained).tolist() == expected.tolist()  # no warning
+    for wrong in (abstained[:3], abstained * 0.5):
+        with pytest.raises(InputError, match="`abstained` must be True or False for each of 400 rows"):
+            learned(**inputs, abstained=wrong)
+
+
 def test_an_input_that_is_not_there_is_refused_and_further_ones_are_ignored(learned):
     with pytest.raises(InputError, match="Pass 'topic' too, with NaN in rows that lack it"):
         learned(signals={"token": [1.0]})

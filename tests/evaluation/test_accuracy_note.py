@@ -101,6 +101,37 @@ def test_losses_that_are_not_right_or_wrong_have_means_and_no_auroc():
     assert "AUROC" not in note
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("count", [2, MOST_CONTESTANTS_COMPARED_AGAIN + 1])
+def test_what_a_rule_ranks_last_does_not_count_in_the_ranking_alone(count, weighted):
+    names = [f"m{k}" for k in range(count)]
+    models = models_of(dict(zip(names, np.linspace(0.1, 0.3, count))), dict.fromkeys(names, 0.9))
+    refused = {names[0]: np.arange(3000) % 4 == 0}  # these are perfectly ranked errors of the first model
+    weight = np.arange(3000) % 3 if weighted else None
+    entered = dict(models)
+    loss, confidence = models[names[0]]
+    entered[names[0]] = (
+        np.where(refused[names[0]], 1.0, loss),
+        np.where(refused[names[0]], confidence.min() - 1, confidence),
+    )
+    has_confidence = {name: ~refused.get(name, np.zeros(3000, bool)) for name in names}
+    note = compare(entered, has_confidence=has_confidence, sample_weight=weight).notes[0]
+    areas = {}
+    for name, (own_loss, own_confidence) in entered.items():
+        kept = has_confidence[name]
+        areas[name] = roc_auc_score(
+            own_loss[kept], -own_confidence[kept], sample_weight=None if weight is None else weight[kept]
+        )
+    assert "(AUROC of the answers that have a confidence: " in note
+    if count > 2:
+        assert f"{min(areas.values()):.3f} to {max(areas.values()):.3f}" in note
+        return
+    abstained = {name: ~mask for name, mask in has_confidence.items()}
+    by_rule_abstained = compare(entered, abstained=abstained, metric="auroc", sample_weight=weight)
+    assert all(f"{area:.3f}" in note for area in areas.values())
+    assert f"(p = {by_rule_abstained.pairs[0].p_adjusted:.2g})" in note
+
+
 @pytest.mark.parametrize("metric", ["aurc:loo", "aurc@0.8-1", "augrc"])
 def test_areas_of_other_estimators_and_of_high_coverages_have_the_note_too(metric):
     models = models_of({"a": 0.1, "b": 0.3}, {"a": 1.0, "b": 0.5})

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 
 import abstain
@@ -22,6 +23,7 @@ from abstain.evaluation import (
     evaluate_answers,
     gate,
 )
+from abstain.formats import Predictions
 from abstain.inference import differences, paired_difference, unpaired_difference
 from abstain.metrics.summaries import Scale
 
@@ -420,6 +422,16 @@ def test_no_p_value_reads_as_its_limit():
     assert format_p_value(0.0099999999999999, level=0.99) == "0.0099999999999999"
 
 
+def test_a_p_value_that_underflows_is_not_zero_in_any_form():
+    loss = np.repeat([0.0, 1.0], 100_000)
+    result = compare({"best": (loss, -loss + 1e-6 * np.arange(200_000)), "worst": (loss, loss)})
+    assert result.pairs[0].p_adjusted == 0
+    assert result.grid()["p"] == ["-", "<1e-300"]
+    assert "(corrected p < 1e-300)" in result.pairs[0].sentence()
+    assert r"\textless{}$1\times10^{-300}$" in result.to_latex() or r"\textless{}1" in result.to_latex()
+    assert "<1e-300" in result.to_markdown()
+
+
 def test_undecided_pairs_with_the_best_and_neighbours_are_told_and_the_others_counted():
     rng = np.random.default_rng(0)
     loss = (rng.random(400) < 0.3).astype(float)
@@ -502,6 +514,7 @@ OWN = {"a": (np.arange(N_BAD) % 3 == 0, np.arange(N_BAD)), "b": (np.arange(N_BAD
 LOGITS = np.random.default_rng(0).normal(size=(N_BAD, 3))
 PROBS = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
 LABELS = np.arange(N_BAD) % 3
+READ = Predictions("mine", "t.csv", "csv", 40, loss=OWN["b"][0], confidence=np.arange(40.0))
 ANSWERS = {name: 1.0 - loss for name, (loss, _) in OWN.items()}
 
 
@@ -544,6 +557,28 @@ ANSWERS = {name: 1.0 - loss for name, (loss, _) in OWN.items()}
             lambda: compare({"a": "a.npz", "b": Path("b.npz")}),
             InputError,
             "read each file with .*read_predictions",
+        ),
+        (
+            lambda: compare({"a": READ, "b": READ}),
+            InputError,
+            r"a: takes arrays, got Predictions. Pass `read.loss_and_confidence\(",
+        ),
+        (
+            lambda: compare(
+                {"a": pd.DataFrame({"correct": [1, 0], "confidence": [0.9, 0.1]}), "b": OWN["b"]}
+            ),
+            InputError,
+            r"a: takes arrays, got a table. Pass its columns, `\(1 - table",
+        ),
+        (
+            lambda: compare({"a": {"probs": PROBS}, "b": {"probs": PROBS}}, LABELS),
+            InputError,
+            r"a: takes arrays, got a dict. Pass `compare\(probs={",
+        ),
+        (
+            lambda: compare({"a": {"loss": [1]}, "b": OWN["b"]}),
+            InputError,
+            r"got a dict. Pass `\(loss, confidence\)`",
         ),
         (lambda: gate({"a": "a.npz", "b": "b.npz"}, margin=1), InputError, "abstain gate FILE FILE"),
         (lambda: compare_answers({"a": "a.npz", "b": "b.npz"}), InputError, "abstain compare FILE FILE"),

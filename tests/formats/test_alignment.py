@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 import abstain
 from abstain.cli import cli
 from abstain.errors import AbstainWarning, DataError
-from abstain.formats import read_predictions
+from abstain.formats import Rules, read_predictions
 from abstain.formats.alignment import (
     OtherSamplesError,
     align_models,
@@ -295,3 +296,23 @@ def test_a_gap_among_the_labels_of_both_files_is_no_difference(tmp_path):
     (tmp_path / "b.csv").write_text(text.replace("\n,1", "\n0,1"))
     with pytest.raises(OtherSamplesError, match="different labels"):
         align_models([models[0], read_predictions(tmp_path / "b.csv")])
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_rows_that_the_rule_for_gaps_left_out_are_not_called_other_samples(tmp_path, has_ids):
+    models = []
+    for name, gap in (("a", ""), ("b", "0.5")):
+        rows = [f"{row},{row % 2},{0.1 * row:g},yes" for row in range(1, 9)]
+        rows.append(f"9,1,{gap},yes")
+        text = "\n".join([("id" if has_ids else "x") + ",correct,confidence,prediction", *rows])
+        (tmp_path / f"{name}.csv").write_text(text)
+        models.append(read_predictions(tmp_path / f"{name}.csv", rules=Rules(missing="left_out")))
+    with pytest.raises(DataError) as caught:
+        align_models(models)
+    assert "--missing left_out" in str(caught.value)
+    assert "--missing last" in str(caught.value)
+    assert "--unpaired" not in str(caught.value)
+    if has_ids:
+        assert "a has no confidence for id '9'" in str(caught.value)
+        with pytest.raises(DataError, match=r"b has id '9' and c has not: .*--unpaired"):
+            align_models([models[1], replace(models[1].rows(np.arange(8)), name="c", log=None)])

@@ -156,6 +156,26 @@ def test_agreement_says_what_it_needs_and_knows_long_numbers(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "roles", [{"prediction": "answer", "labels": "label"}, {"correct": "right", "answered": "a"}]
+)
+@pytest.mark.parametrize("names", ["p", "q,p"])
+def test_an_infinite_confidence_is_refused_and_not_ranked_last(tmp_path, roles, names):
+    path = tmp_path / "infinite.csv"
+    rows = [
+        "answer,label,right,a,p,q",
+        "x,x,1,1,inf,0.1",
+        "y,x,0,1,0.4,0.2",
+        "x,x,1,1,inf,0.3",
+        ",x,0,0,-inf,",
+    ]
+    path.write_text("\n".join(rows))
+    with pytest.raises(DataError, match="the confidence `p` must be finite, got infinity in 2 rows"):
+        read_predictions(path, columns={**roles, "confidence": names})
+    path.write_text("\n".join(rows).replace(",inf,", ",0.9,"))
+    assert read_log(path, columns={**roles, "confidence": names}).answered.tolist() == [True] * 3 + [False]
+
+
+@pytest.mark.parametrize(
     ("weights", "problem"),
     [
         (["2 kg", "3 kg", "4 kg"], "the sample_weight must be numbers, got text such as '2 kg'"),
@@ -331,3 +351,11 @@ def test_texts_of_rows_that_are_not_read_refuse_nothing(tmp_path):
     log = read_log(path, rules=Rules(only={"task": "a"}, grades={"C": "right", "I": "wrong"}))
     assert log.loss.tolist() == [0, 1, 0]
     assert log.signals["confidence"].tolist() == [0.9, 0.4, 0.7]
+
+
+def test_a_list_that_is_cut_says_how_many_are_left(tmp_path):
+    path = tmp_path / "t.csv"
+    topics = [f"topic {letter}" for letter in "abcdefghijklmn"]
+    path.write_text("correct,confidence,topic\n" + "\n".join(f"1,0.5,{topic}" for topic in topics))
+    with pytest.raises(DataError, match=r"topic g, topic h and 6 more\. Did you mean \"topic b\"\?"):
+        read_predictions(path, rules=Rules(only={"topic": "Topic B"}))

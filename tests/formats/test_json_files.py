@@ -68,3 +68,24 @@ def test_what_is_mixed_with_text_is_named(tmp_path):
     path.write_text('[{"label": "a"}, {"label": ["b", "c"]}, {"label": 1}, {"label": 0.5}]')
     with pytest.raises(DataError, match=r"column `label` mixes text and numbers and lists\."):
         open_source(path).columns["label"].load()
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([["a"], ["a", "b"], []], "3 lists of text"),
+        ([None, ["a", "b"], ["a", "b"]], "3 lists of text"),
+        ([[], [1], [2, 3]], "3 lists of numbers"),
+        ([[1.0, 2.0]] * 3, "3 x 2 numbers"),
+        ([0.5, "few", 2], "3 text and numbers"),
+        ([None, "few", "many"], "3 text"),
+        ([None, True, 2], "3 numbers"),
+        ([{"a": [{}, {}]}] * 3, "3 x 2 objects"),
+    ],
+    ids=str,
+)
+def test_a_column_is_told_by_all_its_rows(tmp_path, values, told):
+    path = tmp_path / "table.json"
+    path.write_text(json.dumps([{"value": value, "id": number} for number, value in enumerate(values)]))
+    columns = open_source(path).columns
+    assert str(next(iter(columns.values()))) == told

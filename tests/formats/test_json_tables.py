@@ -98,6 +98,31 @@ def test_lists_of_verdicts_by_id_are_repeated_answers(tmp_path, layout):
     assert (1 - log.loss).tolist() == [float(right) for values in verdicts.values() for right in values]
 
 
+@pytest.mark.parametrize(
+    ("ids", "is_table"),
+    [
+        ([f"{number}" for number in range(6)], True),
+        ([f"q{number}" for number in range(60)], True),
+        ([f"metric {number}" for number in range(6)], False),
+    ],
+    ids=["numbers", "many names", "few names"],
+)
+def test_single_values_by_the_same_ids_are_a_table(tmp_path, ids, is_table):
+    path = tmp_path / "run.json"
+    outputs = {key: f"it is {key}" for key in reversed(ids)}
+    content = {
+        "acc": 0.5,
+        "args": {"options": ["A", "B"]},
+        "results": dict.fromkeys(ids, 1),
+        "outputs": outputs,
+    }
+    path.write_text(json.dumps(content))
+    columns = open_source(path).columns
+    assert list(columns) == (["id", "results", "outputs"] if is_table else ["options"])
+    if is_table:
+        assert columns["outputs"].load().texts().tolist() == [f"it is {key}" for key in ids]
+
+
 def test_lists_of_truth_values_by_name_stay_columns(tmp_path):
     for names in ("abc", ["correct", *"bcdefg"]):  # few names, or one that states a role
         content = {name: [True, False, True] for name in names}

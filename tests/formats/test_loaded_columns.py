@@ -322,3 +322,19 @@ def test_confidences_and_weights_of_true_and_false_are_numbers(tmp_path, ending)
     page = tmp_path / "page.html"
     made = CliRunner().invoke(cli, ["report", str(path), "-o", str(page)])
     assert made.exit_code == 0, made.output
+
+
+def test_a_row_without_a_label_contradicts_nothing(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("prob_0,prob_1,label,correct\n0.9,0.1,0,1\n0.2,0.8,,1\n0.3,0.7,1,1\n")
+    assert np.isnan(read_predictions(path).labels[1])
+
+
+@pytest.mark.parametrize("columns", ["correct,confidence", "label,prob_0,prob_1"])
+def test_the_warning_on_a_column_that_is_left_out_names_the_caller(tmp_path, columns):
+    path = tmp_path / "t.csv"
+    rows = {"correct,confidence": "1,0.9", "label,prob_0,prob_1": "0,0.9,0.1"}
+    path.write_text(f"{columns},unanswerable\n{rows[columns]},perhaps\n")
+    with pytest.warns(AbstainWarning, match="The column is left out") as caught:
+        read_predictions(path)
+    assert [warning.filename for warning in caught] == [__file__]

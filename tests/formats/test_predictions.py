@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -92,3 +94,11 @@ def test_notes_say_how_refusals_and_missing_confidences_count():
         "table answered 66.7% of the samples; areas are over the coverage it can attain.",
     ]
     assert reading_notes([plain_table()]) == []
+    log = replace(
+        silent.log,
+        loss=np.zeros(3000),
+        answered=np.ones(3000, bool),
+        signals={"stated": np.array([np.nan, *[0.9] * 2999])},
+    )
+    nearly_all = Predictions("d", "d.csv", "csv", log=log, **log.fields())
+    assert reading_notes([nearly_all]) == ["Answers without a confidence are ranked last: d 1 of 3,000."]

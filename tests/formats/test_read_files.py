@@ -9,7 +9,7 @@ import lzma
 import numpy as np
 import pytest
 
-from abstain.errors import DataError
+from abstain.errors import DataError, InputError
 from abstain.formats import UncertainError, read_predictions
 
 N, K = 40, 3
@@ -188,3 +188,8 @@ def test_real_outputs_in_every_format(tmp_path, data_dir):
         np.testing.assert_array_equal(read.logits.astype(np.float32), first.logits)
         loss = abstain.losses.zero_one(read.logits, read.labels)
         assert abstain.aurc(loss, abstain.scores.max_softmax(read.logits)) == pytest.approx(truth, rel=1e-12)
+
+
+def test_what_is_no_path_is_refused_in_words():
+    with pytest.raises(InputError, match=r"read_predictions: `path` must be that of a file, got dict"):
+        read_predictions({"correct": [1, 0]})

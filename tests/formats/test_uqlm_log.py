@@ -44,6 +44,39 @@ def test_uqlm_is_joined_with_right_answers(put):
         read_log(path, labels=short)
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "responses"),
+    [
+        ("101101", None),
+        (("True", "False", "True", "True", "False", "True"), None),
+        ("101101", ["30", "8", "a", "b", "c", "d"]),
+    ],
+)
+@pytest.mark.parametrize("by_question", [False, True])
+def test_a_second_file_may_say_which_answers_are_right(put, verdicts, responses, by_question):
+    content = uqlm()
+    if responses:
+        content["data"]["responses"] = responses
+    path = put("uqlm.json", content)
+    lines = [f"Q{k},{verdict}" if by_question else verdict for k, verdict in enumerate(verdicts)]
+    if by_question:
+        lines.reverse()
+    truth = put("truth.csv", "\n".join(["question,correct" if by_question else "correct", *lines]).encode())
+    log = read_log(path, labels=truth)
+    assert (1 - log.loss).tolist() == [1, 0, 1, 1, 0, 1]
+    assert log.column_of_role["correct"] == "truth.csv"
+
+
+def test_right_answers_in_a_column_called_correct_are_compared(put):
+    content = uqlm()
+    content["data"]["responses"] = ["1", "0", "1", "0", "7", "0"]
+    truth = put("truth.csv", "\n".join(["correct", *"101101"]).encode())
+    assert (1 - read_log(put("uqlm.json", content), labels=truth).loss).tolist() == [1, 1, 1, 0, 0, 0]
+    answers = put("answers.csv", "\n".join(["answer", *"101101"]).encode())
+    with pytest.raises(DataError, match=r"answers\.csv.*0 and 1.*no answer is.*call the column `correct`"):
+        read_log(put("uqlm.json", uqlm()), labels=answers)
+
+
 def test_a_log_without_prompts_says_that_it_holds_no_answers(put):
     empty = {key: [] if isinstance(value, list) else value for key, value in uqlm()["data"].items()}
     with pytest.raises(DataError, match=r"no answers|holds no|empty|no rows"):

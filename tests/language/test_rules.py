@@ -52,6 +52,30 @@ def test_the_command_line(table):
     assert any("3 questions in 7 rows: repeats of one question are a cluster" in n for n in notes)
 
 
+@pytest.mark.parametrize("form", ["--json", "--latex"])
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_json_and_latex_say_how_unanswered_questions_count(table, tmp_path, command, form):
+    columns = ["-c", "labels=truth", "-c", "prediction=answer", "-c", "question=q", "-c", "epoch=epoch"]
+    rows = [(k % 3, k // 3, "A", "AB"[k % 4 == 0] if k % 7 else "", f"0.{k + 1:03}") for k in range(60)]
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"][: 1 + (command == "compare")]
+    for file in files:
+        with file.open("w", newline="") as stream:
+            csv.writer(stream).writerows([("q", "epoch", "truth", "answer", "stated"), *rows])
+    shown = CliRunner().invoke(
+        cli, [command, *map(str, files), *columns, "-c", "confidence=stated", form], catch_exceptions=False
+    )
+    assert shown.exit_code == 0, shown.output
+    told = json.loads(shown.stdout)["notes"] if form == "--json" else shown.stdout.splitlines()
+    if form == "--latex":
+        told = [line.removeprefix("% ") for line in told if line.startswith("% ")]
+    words = (
+        "Unanswered questions count as wrong and are ranked last"
+        if command == "compare"
+        else "no answer and are"
+    )
+    assert any(words in note and ("15.0%" in note) for note in told)
+
+
 def test_from_a_log_to_a_table_in_two_commands(tmp_path):
     """What `describe` prints last is a command that gives the table."""
     path = tmp_path / "samples_t_2025-01-01T00-00-00.jsonl"

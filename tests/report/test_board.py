@@ -8,9 +8,9 @@ import pytest
 import abstain
 from abstain.display import thinned
 from abstain.errors import InputError
-from abstain.formats import Predictions
+from abstain.formats import Predictions, read_predictions
 from abstain.report import board, save_board
-from abstain.report.board import board_content
+from abstain.report.board import board_content, calibration_notes
 from tests.report.test_browser import (  # noqa: F401
     LOOKS,
     Watched,
@@ -296,3 +296,17 @@ def test_a_phone_says_that_there_are_more_columns_and_breaks_no_interval(browser
         )
         assert ticks >= 2
         context.close()
+
+
+def test_a_missing_calibration_error_has_its_reason(tmp_path):
+    models = {}
+    for name, last in (("good", "0.5"), ("loud", "1.5")):
+        rows = [f"{row},{row % 3 > 0:d},{0.01 * row:g}" for row in range(1, 90)] + [f"90,1,{last}"]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["question_index,correct,confidence", *rows]))
+        models[name] = (read_predictions(tmp_path / f"{name}.csv", name=name), "confidence")
+    found = abstain.compare({name: read.loss_and_confidence("", "") for name, (read, _) in models.items()})
+    assert board_content(found, models)["columns"]["calibration error %"]["loud"] is None
+    assert calibration_notes(models) == [
+        "loud has no calibration error: 1 value of the confidence is outside 0 to 1."
+    ]
+    assert calibration_notes({"loud": models["loud"]}) == []  # the board has no such column

@@ -11,9 +11,10 @@ import pytest
 from scipy.stats import beta
 
 import abstain
-from abstain.formats import read_predictions
+from abstain.formats import Rules, read_predictions
 from abstain.inference import interval
 from abstain.report import gather, page
+from abstain.report.certified import EVERY_ANSWER, certified_point
 from abstain.report.content import short_names
 from abstain.report.decision import summary
 from abstain.report.markup import decimals, html_table, safe_json, text
@@ -215,17 +216,64 @@ def test_limits_at_the_slider_are_those_of_evaluate_with_clusters(tmp_path, weig
     names = {"clusters": "patient", "group": "group"} | ({} if weights is None else {"weight": "w"})
     predictions = read_predictions(tmp_path / "t.csv", columns=names)
     slider = gather([predictions]).models[0].slider
-    for step in range(0, len(slider.coverage), 40):
-        table = abstain.evaluate(
-            **predictions.arguments() | {"groups": None},
-            metrics=[f"risk_at_coverage@{slider.coverage[step]!r}"],
-        )
+    for step in range(20, len(slider.coverage), 40):
+        accepted = predictions.rows(np.flatnonzero(predictions.confidence >= slider.threshold[step]))
+        table = abstain.evaluate(**accepted.arguments() | {"groups": None}, metrics="risk")
         [entry] = table.entries
-        assert (slider.low[step], slider.high[step]) == pytest.approx((entry.low, entry.high), rel=1e-9)
+        point = interval(
+            "risk_at_coverage",
+            accepted.loss,
+            accepted.confidence,
+            coverage=1.0,
+            sample_weight=accepted.sample_weight,
+            clusters=accepted.clusters,
+        )
+        assert slider.risk[step] == pytest.approx(entry.estimate)
+        assert (slider.low[step], slider.high[step]) == pytest.approx((point.low, point.high), rel=1e-3)
     alone = gather([replace(predictions, clusters=None)]).models[0].slider
     assert slider.high[-1] - slider.low[-1] > 1.2 * (alone.high[-1] - alone.low[-1])
     widths = [np.subtract(steps.parts[0].high[-1], steps.parts[0].low[-1]).max() for steps in (slider, alone)]
     assert widths[0] > 1.2 * widths[1]
+
+
+@pytest.mark.parametrize("extra", ["", "abstained"])
+def test_limits_at_a_threshold_with_heavy_ties_are_those_of_a_fixed_one(read, extra):
+    """Jeffreys' limits of 110 wrong among 3,513, whatever ties below the threshold."""
+    rows = [(k >= 110, 0.98, False) for k in range(3513)] + [(k % 2, 0.95, False) for k in range(4000)]
+    rows += [(0, 0.5, True)] * (300 if extra else 0)
+    columns = "correct,confidence" + (",abstained" if extra else "")
+    lines = [",".join(f"{float(value):g}" for value in row[: 3 if extra else 2]) for row in rows]
+    slider = gather([read("\n".join([columns, *lines]))]).models[0].slider
+    assert slider.accepted[0] == 3513
+    limits = beta.ppf([0.025, 0.975], 110.5, 3403.5)
+    assert (slider.low[0], slider.high[0]) == pytest.approx(tuple(limits), rel=1e-3)
+
+
+@pytest.mark.parametrize("lowest", [0.0, 0.1])
+@pytest.mark.parametrize("missing_count", [1, 40])
+def test_a_page_does_not_show_the_number_that_ranks_answers_without_a_confidence(read, missing_count, lowest):
+    """Only answers without a confidence are rejected by a rule that accepts every answer with one."""
+    rows = [(k, int(k % 20 > 0), "1") for k in range(400)] + [(k, int(k % 9 > 0), "0.98") for k in range(400)]
+    rows += [(k, int(k % 9 > 0), f"{lowest}") for k in range(40)] + [(0, 0, "")] * missing_count
+    text_of_file = "question_index,correct,confidence\n" + "\n".join(
+        f"{number},{correct},{confidence}" for number, (_, correct, confidence) in enumerate(rows)
+    )
+    content = gather([read(text_of_file, rules=Rules(missing="last", unanswered="wrong"))], risk=0.12)
+    (model,) = content.models
+    told = " ".join(about_ties(model))
+    assert f"840 samples share 3 different confidences (confidence). {missing_count} sample" in told
+    assert "400 of them" in told
+    assert "tie at the very top, 1. No threshold" in told
+    assert model.slider.threshold_text[-1] == "everything"
+    assert model.slider.threshold_text[-2] in (EVERY_ANSWER, f"{lowest:g}")
+    assert "e-324" not in " ".join(model.slider.threshold_text)
+    html = page(content)
+    assert "e-324" not in re.sub(r"<script.*?</script>|data-csv='.*?'", "", html, flags=re.DOTALL)
+    rule = model.certified.rules[model.certified.start]
+    curve = model.curve
+    if missing_count == 40:
+        assert certified_point(curve, rule) == len(curve.threshold) - 2
+        assert f"Accept {EVERY_ANSWER}." in html
 
 
 def test_two_equal_losses_are_no_proof_of_a_bad_group():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import pytest
 import torch
@@ -20,7 +21,8 @@ NAN = torch.tensor([[0.0, float("nan")], [1.0, 2.0]])
     [
         ((Z[0], Y[0]), {}, ShapeError, r"logits\[None\]"),
         ((Z, Y[:3]), {}, ShapeError, r"shape \(4,\) for logits"),
-        ((Z, Y[:, None]), {}, ShapeError, "movedim"),
+        ((Z, Y[:, None]), {}, ShapeError, r"got \(4, 1\)\. Use `labels.squeeze\(1\)`"),
+        ((torch.randn(4, 5, 3), Y.repeat(5, 1)), {}, ShapeError, "movedim"),
         ((torch.randn(2, 5, 5, 3), torch.zeros(2, 5, 5, dtype=torch.long)), {}, ShapeError, "movedim"),
         ((torch.randn(4, 1), Y), {}, ShapeError, "C >= 2"),
         ((Z.long(), Y), {}, DtypeError, "raw output"),
@@ -91,10 +93,28 @@ def test_logits_are_not_taken_for_outputs_of_a_softmax():
         logits.softmax(1)[:20],
     ):
         AURCLoss()(scores, labels[: len(scores)])
-    criterion = AURCLoss()
-    for _ in range(3):
-        criterion(logits, labels)
-    criterion(logits.softmax(1), labels)  # only the first batches are looked at
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 60])
+@pytest.mark.parametrize("earlier_count", [0, 3, 300])
+@pytest.mark.parametrize("is_function", [True, False])
+def test_outputs_of_a_softmax_are_warned_of_whenever_they_come(batch_size, earlier_count, is_function):
+    torch.manual_seed(0)
+    logits, labels = torch.randn(60, 3), torch.arange(60) % 3
+    criterion = AURCLoss()  # from here on there may be a warning again
+    measure = aurc_loss if is_function else criterion
+    for _ in range(earlier_count):
+        measure(logits[:batch_size], labels[:batch_size])
+    measure(logits.softmax(1)[:20], labels[:20])  # too few rows
+    measure(logits[:batch_size], labels[:batch_size])
+    batches = list(zip(logits.softmax(1).split(batch_size), labels.split(batch_size)))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for outputs, targets in batches:
+            measure(outputs, targets)
+    assert [str(warning.message)[:50] for warning in told] == [
+        "aurc_loss: `logits` look like outputs of a softmax"
+    ]
 
 
 def test_the_callers_criterion_is_left_alone():

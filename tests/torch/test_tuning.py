@@ -292,6 +292,15 @@ def test_nan_in_the_inputs_is_not_called_divergence(argument):
         fine_tune(network, **batches, epochs=1)
 
 
+@pytest.mark.parametrize("last", [nn.Softmax(1), nn.Softmax(-1)])
+def test_a_network_that_ends_in_a_softmax_is_refused(last):
+    network = nn.Sequential(small(), last)
+    with pytest.raises(
+        InputError, match=r"fine_tune: `network` must return logits.* Remove its last softmax"
+    ):
+        fine_tune(network, data(1), data(2), epochs=1)
+
+
 def test_an_optimizer_of_another_network_is_refused():
     other = torch.optim.SGD(small().parameters(), lr=0.1)
     with pytest.raises(InputError, match="`optimizer` has none of the network's parameters"):

@@ -719,7 +719,7 @@ class Cascade(Promised):
         which the promise holds, None without groups. `clusters` is the number of calibration clusters, `largest` the
         samples of the largest; both None without clusters. Later rules look up every stage by name, so they are left
         out if a stage is missing. The caller raises DataError with the message of the first rule that is not kept.
-        `feasible` says whether a cascade was certified. `target` is the promised risk; `risk`, that on the calibration
+        `feasible` says whether a cascade was certified. `zero_one` says that all losses are 0 or 1. `target` is the promised risk; `risk`, that on the calibration
         samples, `risk_upper` (the target again) and `guarantee` are None without a cascade.
         """
         least_loss, largest_loss = self.bounded  # the bounds of the losses

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 import abstain
+from abstain._tables import p_value_text
 from abstain.cascades import Cascade, JointCascade, load_cascade
 from abstain.cli.compare import name_files
 from abstain.cli.main import INFEASIBLE
@@ -40,9 +41,9 @@ from abstain.cli.options import (
 )
 from abstain.cli.promises import parse_risks, predicted_names, with_loss_column
 from abstain.cli.screen import deliver, show_working
-from abstain.cli.series import Look, fingerprint_predictions, run_look
-from abstain.cli.threshold import check_rule_fits, draw_facts, rule_columns, save_rule
-from abstain.errors import AbstainError, AbstainWarning, DataError
+from abstain.cli.series import Look, fingerprint_predictions, note_calibration_files, run_look
+from abstain.cli.threshold import CLEARLY_OTHER, check_rule_fits, draw_facts, rule_columns, save_rule
+from abstain.errors import AbstainError, AbstainWarning, DataError, InputError
 from abstain.formats import Predictions
 from abstain.formats.alignment import align_models
 from abstain.formats.columns import as_array
@@ -186,7 +187,8 @@ def cascade(
     promise_names = [] if apply else _promise_names(rule, settings["risk"])
     about = None  # what the files say for several promises
     if promise_names:
-        about = _read_promises(paths, read_options, cost_columns, promise_names)
+        named_in = display_name(rule_file) if rule_file else "--risk"
+        about = _read_promises(paths, read_options, cost_columns, promise_names, named_in)
         models = about.models
     else:
         models = _read_models(paths, read_options, cost_columns, has_labels=not apply)
@@ -302,7 +304,7 @@ def _read_models(
     if show_notes:
         for model in models.values():
             note_chosen_confidence(model)
-        # one note for all files: they hold the same samples
+        # weights are not used; one note for all files, since they hold the same samples
         note_ignored_columns(next(iter(models.values())), "sample_weight")
     return models
 
@@ -324,7 +326,11 @@ class PromisesOfModels(NamedTuple):
 
 
 def _read_promises(
-    files: dict[str, str], read_options: ReadOptions, cost_columns: tuple[str, ...], names: list[str]
+    files: dict[str, str],
+    read_options: ReadOptions,
+    cost_columns: tuple[str, ...],
+    names: list[str],
+    named_in: str,
 ) -> PromisesOfModels:
     """Read the models' files for promises with these names: classes that the models answer, or columns of losses.
 
@@ -332,7 +338,8 @@ def _read_promises(
     names of their models, and `cost_columns` the columns with the costs of their answers, "" for none. Of classes,
     `among` says which answers each promise is about, as masks of the samples; of columns, `losses` holds them. The
     other of the two is None. `with_loss_column` returns the same options with a column named as that of the losses.
-    Raises DataError if a file has neither.
+    `named_in` says where the names come from: the option, or the rule that is checked. Raises DataError if a file has
+    neither.
     """
     try:
         models = _read_models(files, read_options, cost_columns, has_labels=True)
@@ -350,14 +357,14 @@ def _read_promises(
         among: dict[str, dict[str, np.ndarray]] = {name: {} for name in names}
         for model_name, answers in answers_of_model.items():
             if answers is None:
-                raise file_error(files[model_name], "has no answers, and --risk names classes.")
+                raise file_error(files[model_name], f"has no answers, and {named_in} names classes.")
             for name in names:
                 among[name][model_name] = answers == name
         return PromisesOfModels(models, losses=None, among=among)
     if any(model.has_class_scores for model in models.values()):  # such a file has no columns of losses
         listed = ", ".join(sorted(classes)[:10])
         raise DataError(
-            f"cascade: the names in --risk must be classes of the answers ({listed}), got {names}."
+            f"cascade: the names in {named_in} must be classes of the answers ({listed}), got {names}."
         )
     losses: dict[str, dict[str, np.ndarray]] = {model_name: {} for model_name in models}
     for name in names:  # each column is read on its own: a reading has one loss
@@ -629,6 +636,11 @@ def _apply_rule(
             # which learned confidences these are, by model, so that a rule for other ones refuses the columns
             scores=_learned_confidences(models),
         ).tolist()
+    # prints a note for each of these files that the rule was made from, which is recognised by its SHA-256
+    note_calibration_files(
+        [str(model.path) for model in models.values()], [origin.sha256 for origin in rule.origins.values()]
+    )
+    _note_other_distribution(rule, models, abstained)
     counts = ", ".join(f"{name} {answered_by.count(name):,}" for name in (*rule.names, "person"))
 
     def draw(console: Console) -> None:
@@ -644,6 +656,36 @@ def _apply_rule(
         columns=_answer_columns(models, np.asarray(answered_by), rule.scores),
         latex=counts,
     )
+
+
+def _note_other_distribution(
+    rule: Cascade | JointCascade, models: dict[str, Predictions], abstained: dict[str, Any]
+) -> None:
+    """Print a note if a stage's confidences are clearly distributed otherwise than those of the calibration.
+
+    That is so for files in the order of other stages, too. Compared are the samples that reach a stage. `abstained`
+    holds booleans, one per sample, of the models that abstain.
+    """
+    single_rule = rule.shared if isinstance(rule, JointCascade) else rule
+    # an infeasible rule accepts nothing; a rule also decides by the first stages alone, which are not compared
+    if not single_rule.feasible or set(models) != set(single_rule.names):
+        return
+    # losses say nothing here, and are not read
+    stages = {name: (0.0, {model.kind: _ranking_column(model)}) for name, model in models.items()}
+    later = single_rule.read_later_answers(stages, abstained, _learned_confidences(models), units=None)
+    try:
+        # by stage; of all samples, whose row numbers these are, it takes those that reach the stage
+        p_values = single_rule.compare_by_stage(later, np.arange(len(later.answering)))
+    except InputError:  # rounding hides where these confidences lie among those of the calibration
+        return
+    for name, p_value in p_values.items():
+        # 0.001, divided by the number of stages that are tested
+        if p_value <= CLEARLY_OTHER / len(p_values):
+            say(
+                f"note: the confidences of {display_name(name)} in {display_name(models[name].path)} differ from those "
+                f"of the calibration ({p_value_text(p_value)}). Is this the file of that stage? The guarantee is for "
+                f"data of the same population and scale."
+            )
 
 
 def _answer_columns(

@@ -36,7 +36,7 @@ from abstain.formats.alignment import (
 from abstain.formats.columns import as_texts
 from abstain.formats.file_names import model_name
 from abstain.formats.predictions import attempt_notes, reading_notes
-from abstain.formats.safety import display_name
+from abstain.formats.safety import display_name, list_names
 from abstain.metrics.answer_metrics import is_answer_metric
 from abstain.metrics.definitions import AURC
 from abstain.scores import NAMES, by_name
@@ -176,20 +176,31 @@ def compare(
         result = compared.comparison
         notes = compared.notes
         if board:
+            from abstain.report.board import calibration_notes  # pages are loaded only where one is asked for
+
             content = abstain.report.board_content(result, compared.contestants, loss)
             about = describe_contest(result, compared.contestants)
+            about += calibration_notes(compared.contestants)
             abstain.report.save_board(
                 result, board, title=title, notes=[*about, *notes], command=opt.typed_command(), **content
             )
             opt.say(f"wrote {board}")
+    if "groups" in read_options.columns and not board:
+        column = display_name(read_options.columns["groups"])
+        notes.append(
+            f"This ranking is of all samples: -c groups={column} adds one within each group to a page (--html "
+            f"board.html), and --only {column}=VALUE ranks within one group."
+        )
     if state is not None:
         show_growing(result, state, output, notes)
         return
     draw = partial(draw_comparison, result=result, notes=notes)
+    # in JSON and LaTeX as on the screen: how unanswered questions count, and how many they are
+    with_notes = replace(result, notes=(*result.notes, *notes))
     latex = None
     if output.form == "latex" and len(file_by_name) == 1 and by is None:
-        latex = result.to_latex(*file_by_name)  # the scores of one model
-    deliver(output, result, quiet="\n".join(result.winners), draw=draw, latex=latex)
+        latex = with_notes.to_latex(*file_by_name)  # the scores of one model
+    deliver(output, with_notes, quiet="\n".join(result.winners), draw=draw, latex=latex)
 
 
 def show_growing(result: Comparison, state: str, output: opt.Output, notes: list[str]) -> None:
@@ -211,9 +222,10 @@ def show_growing(result: Comparison, state: str, output: opt.Output, notes: list
             series = None
             grown = ComparisonSeries.begin(result)
         draw = partial(draw_comparison, result=result, notes=[*grown.sentences(), *notes])
-        # `winner` is the model that the looks so far decide for, None while nothing is decided
-        # before the look is saved, so that a series that cannot be written does not hide the result
-        deliver(output, result, quiet=grown.winner or "open", draw=draw)
+        with_notes = replace(result, notes=(*result.notes, *notes))  # in JSON and LaTeX, too
+        # Printed before the look is saved, so that a series that cannot be written does not hide the result. `winner`
+        # is the model that the looks so far decide for, None while nothing is decided.
+        deliver(output, with_notes, quiet=grown.winner or "open", draw=draw)
         if grown is not series:
             write_file(state, grown.to_json())
 
@@ -397,6 +409,7 @@ def _judge_directions(result: Comparison, contestants: Contestants, loss: str) -
         ranked = model.with_own_confidence()  # only the answers that have a confidence; None if none has
         if ranked is not None and ranked.n == model.n:  # all have one, so the warning of the comparison holds
             continue
+        # the warning of the comparison about this model, which begins so
         about_all = chance.chance_warnings(note for note in notes if note.startswith(f"{name} ranks "))
         notes = [note for note in notes if note not in about_all]
         notes += opt.direction_warnings(model, score, loss, title=name)  # one sentence or none
@@ -468,20 +481,14 @@ def describe_contest(result: Comparison, contestants: Contestants) -> list[str]:
         has_unanswered |= bool(log.unanswered)  # the share of questions without an answer
     for model, score in contestants.values():
         confidence_names |= dict.fromkeys(_confidence_names(model, score))  # "" for one without a name
-    data = f"{_list_names(list(tasks))}, " if tasks else ""
+    data = f"{list_names(list(tasks), most=_MAX_LISTED)}, " if tasks else ""
     notes = [f"Data: {data}{count_noun(result.n, 'question' if logs else 'sample')}."]
     if not is_answer_metric(result.metric) and any(confidence_names):
-        notes.append(f"Ranked by the confidence {_list_names([name for name in confidence_names if name])}.")
+        listed = list_names([name for name in confidence_names if name], most=_MAX_LISTED)
+        notes.append(f"Ranked by the confidence {listed}.")
     if logs and not has_unanswered:
         notes.append("Every model answered every question.")
     return notes
-
-
-def _list_names(names: Sequence[str]) -> str:
-    """Up to `_MAX_LISTED` names in one line, and how many more there are."""
-    listed = ", ".join(display_name(name) for name in names[:_MAX_LISTED])
-    hidden_count = len(names) - _MAX_LISTED
-    return f"{listed} and {hidden_count} more" if hidden_count > 0 else listed
 
 
 def nothing_is_ranked(files: dict[str, str], read_options: opt.ReadOptions) -> bool:
@@ -599,9 +606,10 @@ def compare_files(
     """Compare two tables of the same samples by AURC with the engine for files, which does not hold them in memory.
 
     `files` are two paths by the names of their models; the other arguments are options of the command. Weights are
-    those of the first table. Raises a usage error for other metrics, numbers of files, or class scores, and DataError
-    where only one table has weights. `read_options` are the options that say how files are read. `repetitions` says
-    that weights are numbers of repetitions.
+    read from the first table; the second must have them too, since the same samples have the same weights. Raises a
+    usage error for other metrics, numbers of files, or class scores, and DataError where only one table has weights.
+    `read_options` are the options that say how files are read; of them, `columns` maps roles (what a column holds) to
+    columns that the user named. `repetitions` says that weights are numbers of repetitions.
     """
     chosen_metric = metrics.by_name(metric)  # "aurc:loo" too has the name of AURC
     if len(files) != 2 or chosen_metric.name != AURC.name or unpaired:
@@ -610,7 +618,8 @@ def compare_files(
         raise click.UsageError(
             "--engine files compares columns: leave --confidence out, or compare in memory."
         )
-    # names of columns by argument of the engine: "logits" for class scores, "correct" for right and wrong answers
+    # Names of columns by argument of the engine: "logits" for class scores, "correct" for right and wrong answers. Its
+    # `compare` takes columns of losses only, and computes none from those two.
     first_columns, second_columns = (read_options.engine_columns(file) for file in files.values())
     if any("logits" in columns or "correct" in columns for columns in (first_columns, second_columns)):
         raise click.UsageError("--engine files compares columns of losses and confidences.")
@@ -629,7 +638,9 @@ def compare_files(
         second=(second_columns["confidence"], second_columns["loss"]),
         other=files[second_name],  # where the second columns are
         names=(first_name, second_name),
-        # a column by which rows are matched; None: by their position
+        # Rows are paired by position, and the values of this column, of one name in both tables, must agree row by row:
+        # ids or, without them, the questions that the rows answer, which also tell rows apart. None: each table's own
+        # column of ids or questions, found by its name.
         ids=read_options.columns.get("ids", read_options.columns.get("question")),
         memory=read_options.memory,
         level=level,
@@ -646,11 +657,6 @@ def _caption(result: Comparison) -> str:
     looks = "" if result.planned is None else f", at any time, planned for {result.planned:,}"
     columns = f"{result.level:.0%} intervals below{looks}, differences from the best{correction};"
     return f"{columns}\nmodels that share a letter do not differ significantly"
-
-
-def _p_cell(p_value: float) -> str:
-    """A p-value with two digits; one that is too small for a floating-point number is not called 0."""
-    return f"{p_value:.2g}" if p_value > 0 else "<1e-300"
 
 
 def draw_comparison(console: Console, result: Comparison, notes: Sequence[str] = ()) -> None:

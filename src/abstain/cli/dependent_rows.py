@@ -47,12 +47,15 @@ def hints_in_file(
         How it was read.
     predictions : Predictions
         What was read.
-    consequence, named_only
-        As for `hints_at_dependent_rows`.
+    consequence : str
+        What goes wrong if such rows are taken for independent: "the intervals are too narrow".
+    named_only : bool
+        Look only at columns that are named like ids or common clusters (`patient_id`), and at no copies of rows.
     """
     path = Path(file)
     if read_options.only or predictions.clusters is not None:
         return []
+    # "-", standard input, is no file and cannot be read twice; of files the limit is 64 MiB
     if not path.is_file() or path.stat().st_size > _MAX_SIZE_TO_READ_AGAIN:
         return []
     source = open_source(file, format=read_options.format, limits=read_options.limits)
@@ -119,6 +122,7 @@ def _hint_at_clusters(values_by_name: Mapping[str, Values], consequence: str) ->
     `values_by_name` are columns that have no role yet, and `consequence` ends the sentence.
     """
     for name, values in values_by_name.items():
+        # texts are stored as their distinct texts and, for each row, the number of its text
         codes = values.code_of_row if isinstance(values, TextValues) else np.asarray(values)
         if codes.ndim != 1 or codes.dtype.kind not in "iuf" or not np.array_equal(codes, np.floor(codes)):
             continue  # several values per row, measured numbers, or some are missing
@@ -126,7 +130,7 @@ def _hint_at_clusters(values_by_name: Mapping[str, Values], consequence: str) ->
         # otherwise its values must occur twice on average
         is_named_so = _is_named_like_clusters(name)
         largest_count = len(codes) - 1 if is_named_so else len(codes) // 2
-        # with few values, or many rows for each, the column is rather a category
+        # with fewer than 20 values, or more than 50 rows for each on average, the column is rather a category
         if not _MIN_CLUSTERS <= count <= largest_count or len(codes) > _MAX_CLUSTER_SIZE * count:
             continue
         # a block is a run of consecutive rows with one value
@@ -189,8 +193,9 @@ def _number_values(values: Values) -> np.ndarray:
 def _have_telling_value(values: Values) -> np.ndarray:
     """Which rows hold a value that no two independent rows share: a long text, or a number with many decimals.
 
-    Numbers next to 0 and 1 do not count: probabilities saturate there. Returns a mask of the rows; a row of several
-    numbers is telling if one of them is. NaN is not telling.
+    Long are texts of 20 characters or more, and many decimals are more than three. Numbers next to 0 and 1 do not
+    count: probabilities saturate there. Returns a mask of the rows; a row of several numbers is telling if one of them
+    is. NaN is not telling.
     """
     if isinstance(values, TextValues):
         is_long = np.array([len(text) >= _LONG_TEXT for text in values.distinct_texts], dtype=bool)

@@ -35,6 +35,7 @@ from abstain.errors import AbstainError, InputError
 from abstain.evaluation import Evaluation
 from abstain.formats import Log, OpenedTable, Predictions, TextValues, open_source
 from abstain.formats.columns import UncertainError, as_texts
+from abstain.formats.free_text import FreeTextError
 from abstain.formats.json_files import NoTableError
 from abstain.formats.loaded_columns import BlankOutcomesError
 from abstain.formats.predictions import unnamed_predictions
@@ -104,6 +105,7 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
     notes = list(source.facts.notes)  # what the log of a harness says of itself; a plain table has none
     improving_command = None
     threshold_command = None
+    is_free_text = False  # whether the answers would be compared word by word, and are sentences
     try:
         try:
             predictions = read_options.read(file, summarise=False)
@@ -119,6 +121,7 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
             notes = [*log.notes, *answer_notes(log, price=1.0, level=_LEVEL)]
     except AbstainError as error:
         notes.append(one_line(error))
+        is_free_text = isinstance(error, FreeTextError)
     # one entry per row in each column, except for shorter ones such as the names of classes
     row_count = max((column.shape[0] for column in source.columns.values() if column.shape), default=0)
     if column_by_role:
@@ -126,13 +129,7 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
     has_confidence = "read as" in column_by_role
     guesses = None if source.is_harness_log or has_confidence else GuessedColumns(source)
     if guesses is not None and not column_by_role:  # it could not be read
-        # sentences, "" where they do not apply: the table is a summary, or one of its columns holds grades in words
-        explained_grades = "" if "correct" in read_options.columns else guesses.explain_grades()
-        explanation = guesses.explain_summary() or explained_grades or guesses.explain_unequal_answers()
-        notes.append(explanation or _HOW_TO_STATE)
-        if not guesses.explain_summary():
-            consequence = "the intervals are too narrow"
-            notes += hints_at_dependent_rows(source, read_options.columns, consequence, named_only=True)
+        notes += _explain_unread(source, read_options, guesses, is_free_text=is_free_text)
     return {
         "file": source.path.name,
         "written by": _describe_origin(source),
@@ -150,6 +147,27 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         "threshold": None if threshold_command is None else shlex.join(["abstain", *threshold_command]),
         "improve": improving_command,
     }
+
+
+def _explain_unread(
+    source: OpenedTable, read_options: ReadOptions, guesses: GuessedColumns, *, is_free_text: bool
+) -> list[str]:
+    """Return sentences on a plain table that could not be read: what it holds instead, and what the user can state.
+
+    `guesses` are those about the columns of the opened file `source`, and `read_options` what the user stated already.
+    `is_free_text` says that the error told of free text, which need not be told again.
+    """
+    # sentences, "" where they do not apply: the table is a summary, or one of its columns holds grades in words
+    explained_summary = guesses.explain_summary()
+    explained_grades = "" if "correct" in read_options.columns else guesses.explain_grades()
+    explanation = explained_summary or explained_grades
+    if not explanation and not is_free_text:
+        explanation = guesses.explain_incomparable_answers() or _HOW_TO_STATE
+    sentences = [explanation] if explanation else []
+    if not explained_summary:
+        consequence = "the intervals are too narrow"
+        sentences += hints_at_dependent_rows(source, read_options.columns, consequence, named_only=True)
+    return sentences
 
 
 def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predictions) -> str | None:
@@ -241,8 +259,10 @@ def _describe_columns(source: OpenedTable) -> dict[str, list[str]]:
         try:
             values = column.load()
         except AbstainError:  # objects, or a mixture of texts and numbers
-            is_nested = column.kind == "objects" and len(column.shape) > 1
-            content = "lists of records, which are not read" if is_nested else "neither numbers nor text"
+            content = "neither numbers nor text"
+            if len(column.shape) > 1:
+                inner = "records" if column.kind == "objects" else column.kind
+                content = f"lists of {inner}, which are not read"
             rows.append((display_name(name), kind, "", "", content))
             continue
         share_present, distinct_count, content = _describe_values(values)
@@ -317,12 +337,15 @@ def _suggest_commands(
         choices = _other_columns(source, log, has_confidence)  # of right and wrong, or of the confidence
     else:
         choices = [] if guesses is None else guesses.choices()
-    # the verdict alone, where the file is read with it, would be the first attempt once more
-    current_choice = {} if log is None else {"correct": log.column_of_role.get("correct", "")}
+    # columns with which the file is read now: a choice of them would be the first attempt once more
+    column_by_role = {} if log is None else log.column_of_role
     attempts += [
-        read_options._replace(columns=read_options.columns | columns)
+        read_options._replace(
+            columns=read_options.columns | columns,
+            grades=read_options.grades or ({} if guesses is None else guesses.grades_of(columns)),
+        )
         for columns in choices
-        if columns != current_choice
+        if any(column_by_role.get(role) != name for role, name in columns.items())
     ]
     # its values divide the rows into versions of the same answers; "" where there is no such column
     variant_column = source.facts.variant_column

@@ -33,7 +33,12 @@ from abstain.evaluation import Entry, Evaluation
 from abstain.evaluation.results import STAR_LEGEND, best_scores
 from abstain.formats import Predictions
 from abstain.formats.columns import UncertainError
-from abstain.formats.file_evaluation import choose_engine, engine_can_read, evaluate_with_engine
+from abstain.formats.file_evaluation import (
+    choose_engine,
+    engine_can_read,
+    evaluate_with_engine,
+    with_scores_of_all_questions,
+)
 from abstain.formats.file_names import model_name
 from abstain.formats.logs import Log
 from abstain.formats.predictions import LEARNED, graded_predictions, reading_notes
@@ -223,6 +228,7 @@ def evaluate_predictions(
     """
     arguments = predictions.arguments(scores=scores, losses=losses)
     table = abstain.evaluate(**arguments, level=level, **options, progress=False)
+    table = with_scores_of_all_questions(table, predictions, options.get("metrics"))
     # all notes of the table; those on a ranking worse than chance say what to do about the sign of its column
     notes = predictions.with_sign_advice(table.notes)
     # first a note if the learned confidence was fitted on some of these rows
@@ -254,15 +260,16 @@ def _refusal_notes(predictions: Predictions, price: float | None, level: float, 
 
     `price` is what a wrong answer costs if a right one gains 1; None counts as 1. `scores` are the requested ones, as
     in `abstain.evaluate`; `level` is the confidence level of the intervals. No AURC where every row has no answer.
-    Weighted samples get no shares, since these count every sample once; with a `price`, `price_note` refuses them by a
-    usage error.
+    Shares are those of right, wrong and unattempted rows. Weighted samples get none, since shares count every sample
+    once; with a `price`, `price_note` refuses them by a usage error. The caller made sure that a row has no answer.
     """
     # `refused` marks rows without an answer that count as wrong; None where they count as abstentions
     rule = "abstained" if predictions.refused is None else "wrong"
     other_rule = "wrong" if rule == "abstained" else "abstained"
-    notes = reading_notes([predictions])
+    notes = reading_notes([predictions])  # how the rows without an answer count
     if predictions.sample_weight is None or price is not None:
-        # the shares tell "not attempted" from "wrong", whatever rule the table has
+        # The shares tell "not attempted" from "wrong", whatever rule the table has. The note has these three shares and
+        # the score at the price.
         shares_of = predictions.with_unanswered("abstained")
         notes.append(price_note(shares_of, 1.0 if price is None else price, level))
     by_other_rule = predictions.with_unanswered(other_rule)
@@ -393,7 +400,7 @@ def repeated_entries(predictions: Predictions, level: float) -> list[Entry]:
 
 
 def price_note(predictions: Predictions, price: float, level: float) -> str:
-    """Make a sentence with the shares right, wrong and not attempted, for a file that is not a log of questions.
+    """Make a sentence with the shares of rows right, wrong and not attempted, for a file that is no log of questions.
 
     `price` is what a wrong answer costs if a right one gains 1, `level` the confidence level of the intervals.
 

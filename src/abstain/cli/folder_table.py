@@ -213,8 +213,10 @@ def make_rows(folder: LogFolder, *, metric: str, level: float) -> FolderTable:
                     area=ranked.area,
                 )
             )
+        # by rank, then by accuracy; models without a rank come last
         rows += sorted(task_rows, key=_place_in_ranking)
     if any(run.log.unanswered for run in folder.runs):
+        # a metric of right, wrong and unattempted answers ranks nothing, and counts the unattempted by its own rule
         notes.append(
             "In the accuracy, unanswered questions count as wrong."
             if is_answer_metric(metric)
@@ -324,11 +326,11 @@ def _rank_models(task: str, runs: list[RunLog], level: float) -> _ModelRanks:
     # by model, then by question: the mean correctness of its repeated answers, from 0 (wrong) to 1 (right)
     correctness_by_model = {run.model: mean_correctness(run.log) for run in runs}
     too_few = [model for model, correctness in correctness_by_model.items() if len(correctness) < 2]
-    # the others of them have no score at all, and no note
+    # the others of `too_few` have no scored answer at all (an empty dictionary), and get no note
     with_one_question = [model for model in too_few if correctness_by_model[model]]
     for model in too_few:
         del correctness_by_model[model]
-    if with_one_question and task:
+    if with_one_question and task:  # the note begins with the name of the task
         listed = ", ".join(map(display_name, with_one_question))
         verb = "answered one question each and are"
         if len(with_one_question) == 1:
@@ -403,7 +405,7 @@ def _measure_area(log: Log, metric: str, level: float) -> _RankedBy:
     if not log.has_confidence:
         return not_measured
     try:
-        predictions = unnamed_predictions(log)
+        predictions = unnamed_predictions(log)  # the answers of the log, with all its confidences
         table = abstain.evaluate(**predictions.arguments(), metrics=[metric], level=level, progress=False)
     except AbstainError:
         return not_measured

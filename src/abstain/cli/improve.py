@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
 
@@ -17,7 +18,7 @@ from abstain.cli import options as opt
 from abstain.cli.main import INFEASIBLE
 from abstain.cli.screen import deliver, plain_table, show_notes, show_working, write_file
 from abstain.confidence import LearnedConfidence, LearnedRule, candidates, learn_and_select
-from abstain.confidence.learned import Keep
+from abstain.confidence.learned import FROM_ANSWERS_ALONE, Keep
 from abstain.formats import Predictions
 from abstain.formats.safety import display_name, naming_file
 from abstain.report.certified import origin_facts
@@ -114,6 +115,10 @@ def improve(
             opt.note_ignored_columns(predictions, "sample_weight")
             rule = learn_and_select(loss=losses, risk=risk, delta=delta, fit_share=fit_share, **settings)
             learned = rule.confidence
+    unanswered_count = all_rows.n - predictions.n
+    if unanswered_count:  # stored with the confidence, so that later commands ask which rows have an answer
+        left_out = f"{count_noun(unanswered_count, 'row')} without an answer left out: {FROM_ANSWERS_ALONE}."
+        learned = replace(learned, notes=(left_out, *learned.notes))
     if save:
         write_file(save, learned.to_json())
     if save_rule and rule is not None:
@@ -126,7 +131,6 @@ def improve(
         learned=learned,
         rule=rule,
         model_name=predictions.name,
-        unanswered_count=all_rows.n - predictions.n,
     )
     deliver(output, learned, quiet=quiet, draw=draw, latex=repr(learned))
     if save and output.is_screen:
@@ -175,14 +179,12 @@ def _draw(
     learned: LearnedConfidence,
     rule: LearnedRule | None,
     model_name: str,
-    unanswered_count: int,
 ) -> None:
     """Print the verdict, the candidates and the contributions, then the threshold if one was chosen.
 
     `rule` is a threshold on the learned confidence, certified on rows that were not used to learn it; None without one.
-    `unanswered_count` is the number of rows without an answer, which are in neither part. A candidate is a way to
-    compute a confidence; the first is the baseline, the best confidence that the file has already. `console` is where
-    the text goes. `learned.tables()` returns columns of text by caption.
+    A candidate is a way to compute a confidence; the first is the baseline, the best confidence that the file has
+    already. `console` is where the text goes. `learned.tables()` returns columns of text by caption.
     """
     title = f"{display_name(model_name)}: a confidence learned from {count_noun(learned.n, 'row')}"
     console.print(Text(title, style="bold"))
@@ -200,9 +202,6 @@ def _draw(
         advice = rule.advice.replace("`fit_share`", "--fit-share")
         split = f"{rule.n_fit:,} rows to learn, {rule.n_certify:,} others to certify the threshold. {advice}"
         show_notes(console, [split])
-    if unanswered_count:
-        left_out = f"{count_noun(unanswered_count, 'row')} without an answer left out"
-        show_notes(console, [f"{left_out}: a confidence is learned from answers alone."])
     candidate_names = [result.name for result in learned.candidates]
     meanings = [f"{name}: {_CANDIDATE_WORDS[name]}" for name in candidate_names if name in _CANDIDATE_WORDS]
     if meanings:  # there are candidates besides the baseline, so it must be said which one was kept

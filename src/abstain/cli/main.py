@@ -90,6 +90,11 @@ _COMMAND_WORDS = (
         "Pass `score=` the learned confidence whose values these are.",
         "Name the file of that learned confidence: --confidence FILE.",
     ),
+    (
+        "Pass `logits`, `probs` or another entry of `signals`.",
+        "Name another confidence: -c confidence=NAME.",
+    ),
+    ("Label more rows, or use `combine_signals`, which needs no labels.", "Label more rows."),
     ("`previous` must be a check of this threshold", "the series must be one of this threshold"),
     (
         "Begin a new series: without `previous=`, or in a new file for --state.",
@@ -145,6 +150,7 @@ class _Commands(DocumentedCommand, click.Group):
             vars(error)["message"] = escape_controls(error.message, keep="\n")
             raise
         except (AbstainError, MemoryError) as error:
+            # a line on stderr; on a terminal also the columns, if it is unclear which to read
             print_error(error)
             exit_code = BAD_DATA  # also where memory is too small
             if isinstance(error, MissingDependencyError):

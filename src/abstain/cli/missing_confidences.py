@@ -47,6 +47,7 @@ def measure_by_other_rule(log: Log, metric: str, level: float) -> NotesByOtherRu
         table = abstain.evaluate(**by_other_rule.arguments(), metrics=[metric], level=level, progress=False)
     except AbstainError:  # no answer has all the confidences, for example
         return nothing_changes
+    # each confidence with its metric and interval, over all rows
     cells = ", ".join(
         f"{display_name(entry.score)} {entry.cell.removesuffix(entry.mark)}"  # without " t", the mark of ties
         for entry in table.entries
@@ -56,6 +57,7 @@ def measure_by_other_rule(log: Log, metric: str, level: float) -> NotesByOtherRu
     rows = f"{by_other_rule.n:,} of {row_count:,} rows"
     if by_other_rule.n == row_count:
         rows = f"all {row_count:,} rows"
+    # `_MEANING` has each rule in words: "ranked last", "left out"
     area_sentence = (
         f"{by_name(metric).label} if answers without a confidence are {_MEANING[other_rule]} (--missing {other_rule}), "
         f"on {rows}: {cells}."

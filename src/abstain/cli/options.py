@@ -337,16 +337,15 @@ def fitted_rows_notes(predictions: abstain.formats.Predictions) -> list[str]:
     """
     learned = predictions.learned
     confidence = predictions.without_abstentions().confidence
-    # `fitted` recognises the rows of the fit by their confidences; None for one that was made without labels
-    if learned is None or learned.fitted is None or confidence is None:
+    if learned is None or confidence is None:
         return []
-    share = learned.fitted.share_known(confidence)  # a fraction of 1, of the rows that can be compared
-    if not share:  # no more rows are recognised than chance explains
+    known = learned.count_fitted_rows(confidence, predictions.n)  # in words: "about 40 of 840 rows"
+    if not known:  # no more rows are recognised than chance explains
         return []
     name = abstain.formats.safety.display_name(predictions.name)
     return [
-        f"{name}: {share:.0%} of these rows are rows that the learned confidence was fitted on, so its numbers are "
-        f"too good. Judge it on other rows."
+        f"{name}: {known} are rows that the learned confidence was fitted on, so its numbers are too good. Judge it on "
+        f"other rows."
     ]
 
 
@@ -537,6 +536,7 @@ def name_option(
     flag = "--loss" if registry == "losses" else f"--{registry[:-1]}"
 
     def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        """Return the names, a name, "all" or None as said above, or raise BadParameter; click calls this."""
         # `value` is what the user typed: a tuple with `several`, else a text; empty or None without the option
         if not value:
             return None
@@ -612,7 +612,7 @@ def _parse_columns(ctx: click.Context, param: click.Parameter, value: tuple[str,
                 f"{role} is given twice, {columns[role]!r} and {name!r}. Name one column."
             )
         columns[role] = f"{columns[role]},{name}" if role in columns else name
-    _note_contradicting_names(columns)
+    _note_contradicting_names(columns)  # a note on stderr for `correct=error`, say
     return columns
 
 
@@ -847,9 +847,16 @@ class ReadOptions(NamedTuple):
         files, and DataError if the data lack an input of the confidence. `predictions` is not changed.
         """
         learned = self.load_learned()
-        return (
-            predictions if learned is None else predictions.with_confidence(learned, keep_others=keep_others)
-        )
+        if learned is None:
+            return predictions
+        # `rules.refusals` are texts of answers that the user named as refusals; they say which rows have no answer, too
+        if learned.is_from_answers_alone and not predictions.tells_unanswered and not self.rules.refusals:
+            name = abstain.formats.safety.display_name
+            say(
+                f"note: {name(self.learned_confidence_files[0])} was learned without rows that have no answer, and "
+                f"nothing says which rows of {name(predictions.path)} have one. Name the column: -c prediction=NAME."
+            )
+        return predictions.with_confidence(learned, keep_others=keep_others)
 
     def load_learned(self) -> abstain.confidence.LearnedConfidence | None:
         """Return the learned confidence (a saved model that computes one) of --confidence, None without that option.
@@ -885,13 +892,13 @@ class ReadOptions(NamedTuple):
 
         `purpose` ("one file" or "compared") says what files are read for, which decides how unanswered questions and
         missing confidences count unless the user says it. `summarise` prints on stderr how logs of answers were read.
-        Raises DataError if a file cannot be read, and a usage error unless --confidence has one file, or one each. All
-        of the models may lack a confidence: then there are only notes.
+        Raises DataError if a file cannot be read. All of the models may lack a confidence: then there are only notes.
         """
         models = []
         unranked: list[tuple[str, abstain.formats.read_files.NoConfidenceError]] = []
         keep_others = len(files) == 1  # next to the learned confidence, which is then compared with them
         for number, (name, path) in enumerate(files.items()):
+            # with the learned confidence of this file; a usage error unless --confidence has one file, or one each
             options = self.of_file(number, len(files))
             try:
                 models.append(

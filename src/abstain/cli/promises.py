@@ -12,7 +12,7 @@ from abstain import select_threshold
 from abstain.cli import options as opt
 from abstain.errors import DataError
 from abstain.formats import Predictions
-from abstain.formats.safety import display_name, file_error
+from abstain.formats.safety import display_name, file_error, list_names
 from abstain.thresholds import JointGroupThresholds, JointThreshold
 
 _RISK = click.FloatRange(min=0)
@@ -72,13 +72,16 @@ def predicted_names(predictions: Predictions) -> np.ndarray | None:
     return np.asarray(predictions.true_and_given_classes().answer).astype(str)
 
 
-def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) -> PromiseColumns:
+def read_promises(
+    read_options: opt.ReadOptions, file: str, names: list[str], named_in: str = "--risk"
+) -> PromiseColumns:
     """Read a file for promises with these names: all are classes that the file predicts, or columns of losses.
 
     Of classes, `among` says which samples each promise is about; of columns, `losses` holds them. Raises DataError if
     the file has neither. A promise is an upper bound on one mean loss, or on the risk within one predicted class.
     `read_options` are the options that say how files are read. Abstentions are left out of all that is returned; masks
-    and losses have one value for each sample that is left. The other of `losses` and `among` is None.
+    and losses have one value for each sample that is left. The other of `losses` and `among` is None. `named_in` says
+    where the names come from: the option, or the rule that is checked.
     """
     try:
         predictions = read_options.read(file)
@@ -92,9 +95,9 @@ def read_promises(read_options: opt.ReadOptions, file: str, names: list[str]) ->
     if answers is not None and set(names) <= set(answers):
         return PromiseColumns(answered, losses=None, among={name: answers == name for name in names})
     if answered.has_class_scores:  # such a file has no columns of losses
-        classes = ", ".join(map(str, sorted(set(answers))[:10])) if answers is not None else "none"
+        classes = list_names(sorted(set(answers))) if answers is not None else "none"
         raise file_error(
-            file, f"the names in --risk must be classes that it predicts ({classes}), got {names}."
+            file, f"the names in {named_in} must be classes that it predicts ({classes}), got {names}."
         )
     losses = {}
     for name in names:

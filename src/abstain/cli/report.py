@@ -68,14 +68,15 @@ def report(
     purpose = "compared" if len(files) > 1 else "one file"  # decides how unanswered questions count
     # `notes` name the files without a confidence, which are left out of the page
     models, notes = read_options.read_several(name_files(files, names), purpose)
+    # how unanswered questions and missing confidences count, and their shares
     notes = [*notes, *reading_notes(models)]
     # ranked by --confidence, which is shown next to the confidences of the file
     if len(models) == 1 and models[0].learned is not None:
         notes = [before_and_after_note(models[0]), *notes]
         models = before_and_after(models[0])
     for model in models:
-        opt.note_chosen_confidence(model)
-    if not models:
+        opt.note_chosen_confidence(model)  # of several confidences the first is used; says so on stderr
+    if not models:  # no file has a confidence, which the notes say
         raise DataError(" ".join(notes))
     opt.refuse_unused_names(*models)  # usage error for --score or --loss without class scores
     write_report(
@@ -284,6 +285,7 @@ def copy_outputs(demo: Demo, folder: Path) -> list[Path]:
     copies = []
     for path in demo_files(demo):
         copy = folder / path.name
+        # a stream of bytes; the file appears, or is replaced, only when all is written
         with replacing(copy) as stream:
             stream.write(path.read_bytes())
         copies.append(copy)
@@ -308,7 +310,7 @@ def draw_tables(demo: Demo, models: list[Predictions]) -> None:
     """
     console = make_console()
     console.print(Text(demo.about + "\n"))
-    # by model: losses and confidences, a pair of arrays
+    # by model: 0/1 losses and confidences by maximum softmax, a pair of arrays
     samples = {model.name: model.loss_and_confidence(_SCORE, _LOSS) for model in models}
     comparison = compare(samples)
     console.print(Text("1. Which model knows best when it is wrong?\n", style="bold"))

@@ -154,6 +154,7 @@ def deliver(
         "quiet": lambda: quiet,
     }
     text = text_by_form[output.form]()
+    # to standard output where `path` is None
     write_text(output.path, escape_controls(text if text.endswith("\n") else text + "\n", keep="\n"))
 
 

@@ -81,6 +81,19 @@ class Look:
         return path_by_hash
 
 
+def note_calibration_files(files: Sequence[str], calibration: Sequence[str | None]) -> None:
+    """Print a note for each of these files from which the rule was made: what it decides there says little.
+
+    `calibration` holds the SHA-256 of the files that the rule was made from, None where it is not known.
+    """
+    for path in files:
+        if os.path.isfile(path) and sha256_of(path) in calibration:
+            opt.say(
+                f"note: the rule was made from {display_name(path)}: how it does on these rows says nothing about "
+                f"new data."
+            )
+
+
 def fingerprint_predictions(predictions: Predictions, score: str | None) -> np.ndarray:
     """Return a fingerprint of each row of a file, by its confidence and, where the file has ids, its id.
 
@@ -230,6 +243,7 @@ def show_check(result: Check | GroupChecks, output: opt.Output, notes: list[str]
     check_by_group: dict[Any, Check] = {"all": result} if isinstance(result, Check) else {}
     if isinstance(result, GroupChecks):
         check_by_group = {group: result.checks[group] for group in result.worst_first()}
+    # what the next look needs to know of the rows and files of this one is left out
     names = [field.name for field in fields(Check) if field.name not in _STATE_FIELDS]
     columns = _tables.collect_columns(list(check_by_group.values()), [*names, "holds"])
     columns = {"group": list(map(str, check_by_group)), **columns}

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, get_args
 
@@ -37,7 +38,14 @@ from abstain.cli.screen import (
     write_file,
     write_text,
 )
-from abstain.cli.series import Look, fingerprint_predictions, refuse_calibration_rows, run_look
+from abstain.cli.series import (
+    Look,
+    fingerprint_predictions,
+    note_calibration_files,
+    refuse_calibration_rows,
+    run_look,
+)
+from abstain.cli.unnamed_answers import refuse_unnamed_answers
 from abstain.errors import AbstainError, DataError
 from abstain.formats import Predictions
 from abstain.formats.loaded_columns import BlankOutcomesError
@@ -84,7 +92,7 @@ _RECORD_HELP = "Write a page to file with the rule: data, guarantee, assumptions
 _STATE_HELP = "With --check: file with the series of checks so far. It is updated."
 # if more than this share of new confidences exceeds all calibration data, they are probably on another scale
 _LARGE_SHARE_ABOVE = 0.1
-_CLEARLY_OTHER = 0.001  # p-value of equal distributions, for a note on new data
+CLEARLY_OTHER = 0.001  # p-value of equal distributions, for a note on new data
 _MAJORITY = 0.5
 _GROUPS_LISTED = 6  # in one message
 _OUTCOME_ROLES = {"labels", "label", "correct", "loss", "target", "prediction"}
@@ -104,7 +112,10 @@ _OUTCOME_ROLES = {"labels", "label", "correct", "loss", "target", "prediction"}
 @click.option("--groups", "--per-group", "groups", is_flag=True, help=_GROUPS_HELP)
 @opt.output_option("--save", kind="json", help="Save the rule with its guarantee as JSON.")
 @opt.output_option("--record", kind="markdown", help=_RECORD_HELP)
-@opt.input_option("--check", help="Check a saved rule on these data.")
+@opt.input_option(
+    "--check",
+    help="Check a saved rule on these data. Rows are read in order, as cases come in; shuffle them if it is not time.",
+)
 @opt.output_option("--state", kind="json", verdict_first=True, help=_STATE_HELP)
 @opt.with_read_options
 @opt.with_output_options
@@ -163,7 +174,8 @@ def threshold(
     promise_names = _promise_names(check, risk)
     with show_working(f"reading {display_name(file)}"):
         if promise_names:
-            promise_columns = read_promises(read_options, file, promise_names)
+            named_in = "--risk" if check is None else display_name(check)
+            promise_columns = read_promises(read_options, file, promise_names, named_in)
             if check is not None:
                 promise_columns = promise_columns.rows(_find_labelled_rows(promise_columns.predictions))
             predictions = promise_columns.predictions
@@ -335,7 +347,7 @@ def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output
     predictions, _ = read_options.read_unlabelled(file)
     score = check_rule_fits(
         rule,
-        rule_score=threshold_to_check.cut.score,
+        rule_score=threshold_to_check.cut.score,  # None for a rule of a column of confidences
         kind=predictions.kind,
         score=opt.explicit_value("score"),  # None unless the user typed --score
     )
@@ -400,9 +412,43 @@ def save_rule(
             )
             return
     if path:
+        note_on_replaced = _describe_replaced(rule, path, load)
         write_file(path, rule.to_json())
+        if note_on_replaced:
+            opt.say(note_on_replaced)
     if record:
         write_file(record, decision_record(rule, saved_as=path))
+
+
+def _describe_replaced(rule: Any, path: str, load: Callable[[str], Any]) -> str:
+    """Return a note on the other rule that a file holds, which `rule` replaces; empty if it holds no other rule.
+
+    `load` reads such a rule. `target` is what was asked for, `targets` by promise for rules with several; a cascade has
+    no `method`. The date is that of the file, since a rule stores none.
+    """
+    try:
+        old_rule = load(path)
+        written = datetime.fromtimestamp(os.path.getmtime(path), UTC)
+    except (AbstainError, OSError):  # there is no file, or it holds no rule
+        return ""
+    if old_rule.to_json() == rule.to_json():
+        return ""
+    # `form` is the kind of target: "risk", "coverage" or "cost"
+    asked_of = old_rule
+    if isinstance(old_rule, GroupThresholds):  # all groups were asked for the same
+        asked_of = next(iter(old_rule.thresholds.values()))
+    targets = getattr(asked_of, "targets", None)  # of a rule with several promises
+    if targets is not None:
+        asked_for = "risk " + ", ".join(
+            f"{display_name(name)}={target:g}" for name, target in targets.items()
+        )
+    else:
+        asked_for = f"{getattr(asked_of, 'form', 'risk')} {asked_of.target:g}"
+    method = getattr(asked_of, "method", None)
+    return (
+        f"note: {display_name(path)} held another rule ({asked_for}{f', method {method}' if method else ''}, written "
+        f"{written:%Y-%m-%d %H:%M} UTC), which is replaced. A decision record of that rule no longer matches the file."
+    )
 
 
 def rules_by_group(result: Any, single_name: str) -> dict[Any, Any]:
@@ -458,6 +504,7 @@ def _note_on_unused_groups(
     # the distinct labels, and for each row the place of its label among them
     labels, codes = group_codes("groups", np.asarray(predictions.group_labels(), dtype=object))
     losses = np.asarray(predictions.loss_and_confidence(score, loss).loss, dtype=np.float64)
+    # class scores or confidences, as the rule takes them; `cut.score` is the score that it was made with, if any
     is_accepted = np.asarray(rule.accepts(**rule_columns(predictions, rule.cut.score)))
     loss_sums = np.bincount(codes[is_accepted], losses[is_accepted], len(labels))
     counts = np.bincount(codes[is_accepted], minlength=len(labels))
@@ -523,7 +570,8 @@ def draw_facts(console: Console, result: Any, notes: list[str]) -> None:
         rule_of_group = {group: result.thresholds[group] for group in result.worst_first()}
     for group, rule in rule_of_group.items():
         kind = type(rule).__name__  # the class is the title: "Threshold", "Cascade" ...
-        title = kind if rule.feasible else f"No feasible {kind.lower()}"
+        words = re.sub("(?<=[a-z])(?=[A-Z])", " ", kind).lower()  # "joint threshold"
+        title = kind if rule.feasible else f"No feasible {words}"
         suffix = f" for group {display_name(group)}" if group != "" else ""
         console.print(Text(title + suffix, style="bold"))
         grid = Table.grid(padding=(0, 2))
@@ -696,7 +744,8 @@ def _note_on_coarse_confidences(predictions: Predictions, score: str | None) -> 
     confidence that is computed from class scores; None for a column of confidences.
     """
     confidence = predictions.compute_or_take_confidence(score)
-    # a share of 1, or 0 where it does no harm; NO_CONFIDENCE, the lowest number, ranks answers without one last
+    # The share of rows (0 to 1) with the confidence of another row; 0 where few share one. Answers without a confidence
+    # are ranked last by NO_CONFIDENCE, the lowest number, and do not count.
     share = share_too_coarse(confidence[np.isfinite(confidence) & (confidence > NO_CONFIDENCE)])
     if not share:
         return []
@@ -799,8 +848,17 @@ def decide(
       abstain decide rule.json table.csv --column confidence=p_max --score max_softmax
     """
     saved_rule = load_rule(rule)
+    learned_fingerprint = first_rule(saved_rule).cut.learned
+    if learned_fingerprint is not None and not read_options.learned_confidence_files:
+        raise DataError(
+            f"{display_name(rule)}: this rule is for the learned confidence {learned_fingerprint}. Name the file of "
+            f"that learned confidence: --confidence FILE."
+        )
     with show_working(f"reading {display_name(file)}"):
         predictions, other_columns = read_options.read_unlabelled(file)
+    origin = first_rule(saved_rule).origin
+    note_calibration_files([file], [] if origin is None else [origin.sha256])
+    refuse_unnamed_answers(rule, origin.command if origin else None, predictions, other_columns)
     rule_score = check_rule_fits(rule, first_rule(saved_rule).cut.score, predictions.kind, score)
     is_known = np.ones(predictions.n, dtype=bool)
     if isinstance(saved_rule, GroupThresholds):
@@ -911,7 +969,8 @@ def _check_scale(
 
     It is an error if most of them exceed the largest one by more than the range of the calibration data, for a column
     of confidences none of which was below 0 in calibration. Others have no known bound, so a note must do. Returns
-    whether a note was printed. `confidence` has one number per new row, NaN where there is none; NaN exceeds nothing.
+    whether a note was printed, which needs a share above 10%. `confidence` has one number per new row, NaN where there
+    is none; NaN exceeds nothing.
     """
     # a cut is the threshold with what the rule knows of the confidences of its calibration data
     cuts = [single.cut for single in rules_by_group(rule, single_name="").values()]
@@ -944,13 +1003,13 @@ def _note_other_distribution(
     """
     if predictions.abstained is not None:
         has_confidence = has_confidence & ~predictions.abstained
-    if not rule.feasible or not has_confidence.any():
+    if not rule.feasible or not has_confidence.any():  # an infeasible rule accepts nothing
         return
     compared = predictions.rows(np.flatnonzero(has_confidence))
     with naming_file(predictions.path):
         # p-value of the hypothesis that both have one distribution
         drift_p = rule.check_confidences(**rule_columns(compared, rule_score)).drift_p
-    if drift_p <= _CLEARLY_OTHER:
+    if drift_p <= CLEARLY_OTHER:  # 0.001
         opt.say(
             f"note: the confidences of {display_name(predictions.path)} differ from those of the calibration "
             f"({_tables.p_value_text(drift_p)}). The guarantee is for data of the same population and scale."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Sequence
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -336,20 +336,19 @@ def _find_leaks(data: LearningData) -> list[str]:
 
     A number does where more than `_LEAK_SHARE`, 99.9%, of the pairs of a right and a wrong row are in the same order by
     it, with gaps below or above all numbers. A category does where its levels tell right from wrong
-    (`_tells_right_from_wrong`). Two inputs of few values do together where their pairs of values tell it and neither
-    does alone, as the prediction and the true label do. `data` holds the labelled rows, with the losses scaled to
-    targets from 1 (best) to 0 (worst); a row counts as right from 1/2 on, and there are rows of both kinds.
-    `data.table` has by name the numbers, NaN where missing, and the categories, and the predicted class where there are
-    class scores.
+    (`_tells_right_from_wrong`). Two inputs of few values may do together where neither does alone
+    (`_tell_right_from_wrong_together`). `data` holds the labelled rows, with the losses scaled to targets from 1 (best)
+    to 0 (worst); a row counts as right from 1/2 on, and there are rows of both kinds. `data.table` has by name the
+    numbers, NaN where missing, and the categories, and the predicted class where there are class scores.
     """
     is_right = data.target >= 0.5
     suspects = []
-    # by name, of inputs that pairs are made of: the number of each row's value
-    levels_of_numbers: dict[str, np.ndarray] = {}
-    levels: dict[str, np.ndarray] = {}
+    # a `_FewValues` holds for each row the number of its value, from 0, and the value as text
+    numbers_of_few_values: dict[str, _FewValues] = {}
+    inputs: dict[str, _FewValues] = {}  # of which pairs are made, by name: categories first
     for name, column in data.table.numbers.items():
-        # of the pairs of a right and a wrong row: in which the right one has the larger number
-        # `_share_in_order`: ties count half; 0.5 means that the input says nothing
+        # Gaps (NaN) are put below all numbers, then above. `_share_in_order` returns the share of the pairs of a right
+        # and a wrong row in which the right one has the larger number. Ties count half; 0.5 says nothing.
         shares = [
             _share_in_order(np.where(np.isnan(column), gap, column), is_right) for gap in (-np.inf, np.inf)
         ]
@@ -357,23 +356,25 @@ def _find_leaks(data: LearningData) -> list[str]:
             suspects.append(name)
             continue
         values, level = np.unique(column, return_inverse=True)  # all NaN are one value
-        if len(values) <= _MANY_DISTINCT_VALUES:  # 50: pairs are made of inputs of few values
-            levels_of_numbers[name] = level
+        if len(values) <= _MANY_DISTINCT_VALUES:  # 50
+            # "3" and not "3.0", as in a category that was made of whole numbers
+            text = np.array([f"{value:g}" for value in values])[level]
+            numbers_of_few_values[name] = _FewValues(level, text)
     for name, labels in data.table.categories.items():
         level = np.unique(labels, return_inverse=True)[1]
         if _tells_right_from_wrong(level, is_right):
             suspects.append(name)
         else:
-            levels[name] = level
+            inputs[name] = _FewValues(level, labels)
     if data.table.class_scores is not None and data.table.predicted is not None:
-        levels[PREDICTED_CLASS] = data.table.predicted  # by the name that notes give it
-    levels |= levels_of_numbers
-    first_names = list(levels)[:_MAX_INPUTS_IN_PAIRS]  # bounds the number of pairs
-    # each pair of levels gets a number of its own: level of the first * number of levels of the second + second level
+        # by the name that notes give it
+        inputs[PREDICTED_CLASS] = _FewValues(data.table.predicted, data.table.predicted.astype(str))
+    inputs |= numbers_of_few_values
+    first_names = list(inputs)[:_MAX_INPUTS_IN_PAIRS]  # 30, which bounds the number of pairs
     pairs = [
         (first, second)
         for first, second in itertools.combinations(first_names, 2)
-        if _tells_right_from_wrong(levels[first] * (levels[second].max() + 1) + levels[second], is_right)
+        if _tell_right_from_wrong_together(inputs[first], inputs[second], is_right)
     ]
     remedy = "Such an input proves nothing, and new rows will not have it."
     # LEAK is "alone says which answers are right", LEAK_OF_PAIR "together say which answers are right"
@@ -381,6 +382,26 @@ def _find_leaks(data: LearningData) -> list[str]:
         f"{first!r} and {second!r} {LEAK_OF_PAIR}: is one of them the label? {remedy}"
         for first, second in pairs
     ]
+
+
+class _FewValues(NamedTuple):
+    """An input that takes few values: the number of each row's value, from 0, and the value itself as text."""
+
+    level: np.ndarray
+    text: np.ndarray
+
+
+def _tell_right_from_wrong_together(first: _FewValues, second: _FewValues, is_right: np.ndarray) -> bool:
+    """Do two inputs together say which rows are right, as the prediction and the true label do?
+
+    They do where they are equal in the right rows and differ in the wrong ones, which is seen in few rows too, or where
+    the pairs of their values tell right from wrong. `is_right` must have rows of both kinds.
+    """
+    if _is_true_of_most_rows((first.text == second.text) == is_right, is_right):
+        return True
+    # each pair of values gets a number of its own
+    level_of_pair = first.level * (second.level.max() + 1) + second.level
+    return _tells_right_from_wrong(level_of_pair, is_right)
 
 
 def _tells_right_from_wrong(level: np.ndarray, is_right: np.ndarray) -> bool:
@@ -395,9 +416,17 @@ def _tells_right_from_wrong(level: np.ndarray, is_right: np.ndarray) -> bool:
     right_others = np.bincount(level, weights=is_right)[level] - is_right
     # a row alone in its level is not predicted: 0 of 0 is no majority
     is_predicted = np.where(is_right, 2 * right_others > others, 2 * right_others < others)
-    shares_of_both_kinds = (is_predicted[is_right].mean(), is_predicted[~is_right].mean())
+    return _is_true_of_most_rows(is_predicted, is_right)
+
+
+def _is_true_of_most_rows(is_true: np.ndarray, is_right: np.ndarray) -> bool:
+    """Is something true of more than 99.9% of the rows, and of most of the right and most of the wrong ones?
+
+    Both arrays have one entry per row; there are right rows and wrong ones.
+    """
+    shares_of_both_kinds = (is_true[is_right].mean(), is_true[~is_right].mean())
     # `_LEAK_SHARE` is 99.9%
-    return bool(is_predicted.mean() > _LEAK_SHARE and min(shares_of_both_kinds) > 0.5)
+    return bool(is_true.mean() > _LEAK_SHARE and min(shares_of_both_kinds) > 0.5)
 
 
 def _share_in_order(column: np.ndarray, is_right: np.ndarray) -> float:

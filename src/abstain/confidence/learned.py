@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from abstain import __version__, _tables
-from abstain._arrays import ArrayLike, backend_of
+from abstain._arrays import ArrayLike, backend_of, to_host
 from abstain._stored import Chance, Stored, Within
 from abstain._tables import format_fixed, format_number, text_table
 from abstain.confidence.fitted_rows import FittedRows
@@ -21,6 +21,8 @@ from abstain.errors import AbstainWarning, InputError
 Keep = Literal["lowest", "proven"]
 LEAK = "alone says which answers are right"  # what a note says of an input, after its name
 LEAK_OF_PAIR = "together say which answers are right"  # what it says of two inputs, after their names
+
+FROM_ANSWERS_ALONE = "a confidence is learned from answers alone"  # what it says of rows without an answer
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -98,13 +100,16 @@ class LearnedConfidence(_tables.Notebook, Stored):
         features: Columns | None = None,
         categories: Columns | None = None,
         predicted: ArrayLike | None = None,
+        abstained: ArrayLike | None = None,
     ) -> Any:
         """Return one confidence per row, higher = surer, in the array library of the inputs.
 
         Pass every input that was there in learning; inputs that were not are ignored. Gaps (None, NaN) in signals and
         features are allowed. A level of a category that was not seen in learning adds nothing. Raises InputError if an
         input is missing as a whole, and warns (AbstainWarning) if inputs are distributed otherwise than in learning.
-        `model.profile` holds the names and distributions of the inputs in learning.
+        `abstained` marks the rows without an answer: nothing was learned from such rows, so they get a confidence, but
+        are left out where distributions are compared. `model.profile` holds the names and distributions of the inputs
+        in learning.
         """
         function = "LearnedConfidence"
         table = read_inputs(
@@ -117,8 +122,17 @@ class LearnedConfidence(_tables.Notebook, Stored):
             predicted=predicted,
         )
         self.model.profile.check_names(function, table)  # raises if an input is missing as a whole
+        answered_table = table
+        if abstained is not None:
+            is_abstained = np.asarray(to_host(abstained))
+            if is_abstained.shape != (table.row_count,) or is_abstained.dtype != bool:
+                raise InputError(
+                    f"{function}: `abstained` must be True or False for each of {table.row_count:,} rows, got shape "
+                    f"{is_abstained.shape} of dtype {is_abstained.dtype}."
+                )
+            answered_table = table.take(~is_abstained)
         # one sentence for each change of an input
-        for change in self.model.profile.find_changes(table):
+        for change in self.model.profile.find_changes(answered_table):
             warnings.warn(f"{function}: {change}", AbstainWarning, stacklevel=2)
         confidence = self.model.apply(table)  # shape (n,), numpy
         # the result goes to the array library of one input; of categories alone it is a numpy array
@@ -145,6 +159,11 @@ class LearnedConfidence(_tables.Notebook, Stored):
     def proven(self) -> bool:
         """Is the kept candidate better than the baseline, by the corrected paired test at `level`?"""
         return self.result is not None and self.result.is_proven(self.level)
+
+    @property
+    def is_from_answers_alone(self) -> bool:
+        """Were rows without an answer left out in learning? `abstain improve` notes it; other callers leave it open."""
+        return any(FROM_ANSWERS_ALONE in note for note in self.notes)
 
     @property
     def verdict(self) -> str:
@@ -194,16 +213,31 @@ class LearnedConfidence(_tables.Notebook, Stored):
         `confidence` is what a call returned, one number per row; `function` is named in the message. Rows are
         recognised by their confidence. Where many rows share one, as with a few stated numbers, they cannot be.
         """
-        if self.fitted is None:  # made without labels, so that no row was fitted on
-            return
-        # of these rows, those that are recognised; 0 if there are no more than chance explains
-        share = self.fitted.share_known(np.asarray(confidence, dtype=np.float64))
-        if share > 0:
+        known = self.count_fitted_rows(confidence)
+        if known:
             raise InputError(
-                f"{function}: these rows must not be those that the confidence was fitted on, got {share:.0%} of them. "
+                f"{function}: these rows must not be those that the confidence was fitted on, got {known} of the fit. "
                 f"A promise needs fresh rows: split the labelled rows first, or use `learn_and_select` "
                 f"(`abstain improve --risk`)."
             )
+
+    def count_fitted_rows(self, confidence: np.ndarray, row_count: int | None = None) -> str:
+        """Say how many rows are rows that this confidence was fitted on: "about 40 of 840 rows"; "" for none.
+
+        `confidence` is what a call returned, one number per row. `row_count` is the number of rows where some have no
+        answer, and so no entry in `confidence`. No more rows than chance explains are none.
+        """
+        if self.fitted is None:  # made without labels, so that no row was fitted on
+            return ""
+        # of the rows that can be told apart, the share that is recognised
+        share = self.fitted.share_known(np.asarray(confidence, dtype=np.float64))
+        count = round(share * len(confidence))
+        total = len(confidence) if row_count is None else row_count
+        if not share:
+            return ""
+        return (
+            f"all {total:,} rows" if share == 1 and count == total else f"about {count:,} of {total:,} rows"
+        )
 
     def frame(self, library: str | None = None) -> Any:
         """The candidates as a data frame, one row each; `library` is "pandas", "polars", "dict" or None (choose).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from abstain._tables import format_p_value
+from abstain._tables import p_value_text
 from abstain.evaluation.results import Comparison
 from abstain.metrics.definitions import AUGRC, AURC
 
@@ -26,6 +26,7 @@ def describe_accuracy(
     are_error_rates: bool,
     aurocs: Mapping[str, float | None],
     by_ranking_alone: Comparison | None,
+    leaves_out_ranked_last: bool = False,
 ) -> str:
     """Say how accurate the contestants are, and whether one is better at knowing which of its answers are wrong.
 
@@ -42,6 +43,9 @@ def describe_accuracy(
         `by_ranking_alone` is None.
     by_ranking_alone : Comparison or None
         The same contestants compared by AUROC; None if they were not compared by it.
+    leaves_out_ranked_last : bool
+        Whether `aurocs` and `by_ranking_alone` are of the samples that have a confidence of their own, without those
+        that a rule ranks last.
     """
     # `comparison.names` are best first; every list below is in this order
     risks_best_first = [risks[name] for name in comparison.names]
@@ -50,13 +54,16 @@ def describe_accuracy(
     else:
         accuracy = f"mean loss {_list_numbers([f'{risk:.4g}' for risk in risks_best_first])}"
     note = f"{comparison.label} includes accuracy ({accuracy})."  # `label`: the metric's name, such as "AURC"
+    of_which = " of the answers that have a confidence:" if leaves_out_ranked_last else ""
     if by_ranking_alone is not None:
         areas = _list_numbers([f"{by_ranking_alone[name].estimate:.3f}" for name in comparison.names])
-        return f"{note} By the ranking alone (AUROC {areas}) {_describe_verdicts(by_ranking_alone)}."
+        return (
+            f"{note} By the ranking alone (AUROC{of_which} {areas}) {_describe_verdicts(by_ranking_alone)}."
+        )
     if any(area is None for area in aurocs.values()):
         return note
     areas = _list_numbers([f"{aurocs[name]:.3f}" for name in comparison.names])
-    return f"{note} By the ranking alone (AUROC {areas}) their order may differ: compare by AUROC to see."
+    return f"{note} By the ranking alone (AUROC{of_which} {areas}) their order may differ: compare by AUROC to see."
 
 
 def _describe_verdicts(comparison: Comparison) -> str:
@@ -73,7 +80,7 @@ def _describe_verdicts(comparison: Comparison) -> str:
         (pair,) = comparison.pairs
         if pair.note:
             return f"there is no verdict: it {pair.note}"
-        p_value = f"(p = {format_p_value(pair.p_adjusted, comparison.level)})"
+        p_value = f"({p_value_text(pair.p_adjusted, comparison.level)})"
         if pair.different:
             return f"{comparison.names[0]} is better {p_value}"
         return f"they do not differ significantly {p_value}"

@@ -78,7 +78,7 @@ def worse_than_chance(
         auroc_samples = samples._replace(metric=AUROC, ranked_by_confidence=None, ranked_by_loss=None)
         interval = interval_of_samples(
             auroc_samples,
-            level=_LEVEL_OF_WARNING,  # high, so that chance alone rarely raises the warning
+            level=_LEVEL_OF_WARNING,  # 99%, so that chance alone rarely raises the warning
             method=None,  # the usual one of the metric
             loss_bound=None,
         )
@@ -153,9 +153,10 @@ def with_sign_advice(notes: Iterable[str], confidence_names: Mapping[str, str | 
     """
     advised = []
     for note in notes:
-        # a warning begins with the name in the table and the phrase; in other notes `phrase` is empty
+        # a warning begins with the name in the table and "ranks worse than chance"; in other notes `phrase` is empty
         name, phrase, _ = note.partition(f" {_PHRASE} ")
         if phrase and name in confidence_names:
+            # the warning ends with advice, which becomes that for this confidence
             advised.append(_change_advice(note, name, confidence_names[name]))
         else:
             advised.append(note)

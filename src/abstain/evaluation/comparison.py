@@ -18,6 +18,7 @@ import numpy as np
 from abstain._arrays import Array
 from abstain._check import check_fraction, refuse_other_row_order
 from abstain._plots import select_drawn_points
+from abstain._roles import COLUMN_NAMES, normalise_name
 from abstain.core.influence import RankedLoss
 from abstain.core.rounding import DIFFERENCE_ROUNDING
 from abstain.core.rows import rank_confidences
@@ -32,8 +33,8 @@ from abstain.evaluation.crossing_note import (
 )
 from abstain.evaluation.graded import message_without_function
 from abstain.evaluation.results import Comparison, Contestant, Pair
-from abstain.evaluation.table import gap_of_ties
-from abstain.evaluation.vectors import flat, read_model
+from abstain.evaluation.table import gap_of_ties, notes_on_few_clusters
+from abstain.evaluation.vectors import flat, is_read_file, is_table, read_model
 from abstain.inference.anytime import AnytimeRule, check_anytime
 from abstain.inference.clusters import check_one_kind, cluster_codes, cluster_columns, cluster_counts
 from abstain.inference.differences import (
@@ -55,7 +56,7 @@ from abstain.inference.standard_errors import (
     summarise_samples,
 )
 from abstain.losses import by_name as loss_by_name
-from abstain.metrics.answer_metrics import AnswerMetric, answer_metric, grade_answers
+from abstain.metrics.answer_metrics import AnswerMetric, answer_metric, check_truth_values, grade_answers
 from abstain.metrics.definitions import AURC, AUROC, by_name
 from abstain.metrics.metric import Metric
 from abstain.metrics.summaries import Scale
@@ -65,6 +66,10 @@ from abstain.theory import samples_to_tell_apart
 VERDICTS_DEPEND_ON_TIES = "verdicts depend on how equal confidences are counted"
 MOST_CONTESTANTS_COMPARED_AGAIN = (
     10  # of more, no note compares by a second metric: that costs as much as the comparison itself
+)
+_HOW_TO_PASS_READ_FILE = (
+    '`read.loss_and_confidence("max_softmax", "zero_one")` of each, with `abstained`, `sample_weight` and `clusters` '
+    "by model where the files have them"
 )
 _CHANGED_VERDICTS_SHOWN = 5  # of the verdicts that depend on ties; the others are counted
 
@@ -99,6 +104,7 @@ class PairedOptions(TypedDict, total=False):
     repetitions: bool
     clusters: Any
     abstained: Any
+    has_confidence: Any
     classes: Any
     anytime: bool
     planned: int | None
@@ -118,6 +124,7 @@ def compare(
     repetitions: bool = False,
     clusters: Any = None,
     abstained: Any = None,
+    has_confidence: Any = None,
     classes: Any = None,
     paired: bool = True,
     anytime: bool = False,
@@ -162,6 +169,9 @@ def compare(
         kinds of clusters that cross.
     abstained : bool array, or dict of them by model, optional
         Samples a model refused: never accepted, kept in the coverage.
+    has_confidence : bool array, or dict of them by model, optional
+        Which samples have a confidence of their own. The others have a number that only ranks them, as unanswered
+        questions that are ranked last: the note on the ranking alone, and warnings about it, leave them out.
     classes : sequence, optional
         The class names in the order of the columns, where labels are words or numbers other than 0 ... K-1.
     paired : bool
@@ -207,11 +217,17 @@ def compare(
         )
     kind: Literal["logits", "probs"] = "logits" if probs is None else "probs"
     outputs = models if probs is None else probs
-    refuse_paths("compare", outputs)
+    refuse_other_inputs("compare", outputs)
     gathered = _gather_contestants(
         outputs,
         kind,
-        {"labels": labels, "sample_weight": sample_weight, "clusters": clusters, "abstained": abstained},
+        {
+            "labels": labels,
+            "sample_weight": sample_weight,
+            "clusters": clusters,
+            "abstained": abstained,
+            "has_confidence": has_confidence,
+        },
         repetitions=repetitions,
         scores=scores,
         losses=losses,
@@ -221,9 +237,7 @@ def compare(
     )
     if len(gathered.samples_by_name) < 2:
         raise InputError(f"compare: needs at least two contestants, got {len(gathered.samples_by_name)}.")
-    comparison = _compare_samples(
-        gathered.samples_by_name, compared_metric, loss_name, level, paired, anytime_rule
-    )
+    comparison = _compare_samples(gathered, compared_metric, loss_name, level, paired, anytime_rule)
     if labels is None:
         return comparison
     notes = (*comparison.notes, *gathered.guessing_notes)
@@ -254,10 +268,13 @@ class GatheredContestants(NamedTuple):
     """The contestants of a comparison that were read and checked.
 
     `samples_by_name` holds the checked samples of each, with losses in one common unit and `ranked_by_confidence` set.
-    `guessing_notes` has a sentence for each model whose accuracy is that of guessing.
+    `own_by_name` holds the same samples, where those without a confidence of their own count as abstentions; it is
+    `samples_by_name` itself where all samples have one. `guessing_notes` has a sentence for each model whose accuracy
+    is that of guessing.
     """
 
     samples_by_name: dict[str, CheckedSamples]
+    own_by_name: dict[str, CheckedSamples]
     guessing_notes: tuple[str, ...]
 
 
@@ -282,8 +299,8 @@ def _gather_contestants(
     kind : "logits" or "probs"
         What the outputs are.
     columns
-        The user's labels, sample_weight, clusters and abstained, each None, one for all models, or a dict by model
-        name. With `paired=False` all but labels must be None or dicts.
+        The user's labels, sample_weight, clusters, abstained and has_confidence, each None, one for all models, or a
+        dict by model name. With `paired=False` all but labels must be None or dicts.
     repetitions : bool
         Whether weights are numbers of repetitions.
     scores, losses, classes
@@ -315,6 +332,9 @@ def _gather_contestants(
         _check_same_labels({name: _column_of_model("compare", columns["labels"], name) for name in models})
     titles: list[str] = []
     checked: list[CheckedSamples] = []
+    has_own_by_title: dict[
+        str, np.ndarray | None
+    ] = {}  # of each sample: has it a confidence of its own? None: all
     guessing_notes: list[str] = []
     for model_name, model in models.items():
         model_columns = {
@@ -322,6 +342,7 @@ def _gather_contestants(
         }
         labels = model_columns.pop("labels")
         clusters = model_columns.pop("clusters")
+        has_own = model_columns.pop("has_confidence")
         flat_columns: dict[str, Any] = {
             name: None if column is None else flat(column) for name, column in model_columns.items()
         }
@@ -345,12 +366,12 @@ def _gather_contestants(
                 )
                 titles.append(title)
                 checked.append(samples)
+                if has_own is not None:
+                    has_own = check_truth_values("compare", "has_confidence", has_own, len(flat_loss))
+                has_own_by_title[title] = has_own
     contestants: dict[str, CheckedSamples] = {}
     for title, samples in zip(titles, convert_to_one_error_size("compare", checked)):
-        ranked = RankedLoss(
-            rank_confidences(samples.answered_confidence), samples.answered_loss, samples.answered_weight
-        )
-        contestants[title] = samples._replace(ranked_by_confidence=ranked)
+        contestants[title] = _ranked(samples)
     if paired and len({samples.input_count for samples in contestants.values()}) > 1:
         counts = ", ".join(f"{title} {samples.input_count}" for title, samples in contestants.items())
         raise ShapeError(
@@ -362,7 +383,44 @@ def _gather_contestants(
     if paired:
         clusters_by_title = {title: samples.clusters for title, samples in contestants.items()}
         _check_same_column("compare", "clusters", clusters_by_title)
-    return GatheredContestants(contestants, tuple(guessing_notes))
+    own_by_name = contestants
+    if any(has_own is not None and not has_own.all() for has_own in has_own_by_title.values()):
+        own_by_name = {
+            title: _only_with_confidence(samples, has_own_by_title[title])
+            for title, samples in contestants.items()
+        }
+    return GatheredContestants(contestants, own_by_name, tuple(guessing_notes))
+
+
+def _ranked(samples: CheckedSamples) -> CheckedSamples:
+    """The samples with `ranked_by_confidence` set."""
+    ranked = RankedLoss(
+        rank_confidences(samples.answered_confidence), samples.answered_loss, samples.answered_weight
+    )
+    return samples._replace(ranked_by_confidence=ranked)
+
+
+def _only_with_confidence(samples: CheckedSamples, has_own: np.ndarray | None) -> CheckedSamples:
+    """The same samples, ranked, where those without a confidence of their own count as abstentions.
+
+    `has_own` has one truth value per sample of the input, those of weight 0 included; None where all have one.
+    """
+    if has_own is None or has_own.all():
+        return samples
+    # `has_weight` marks the samples of the input whose weight is not 0, None: all. `samples` holds these alone, and its
+    # columns `answered_...` those of them that did not abstain (`is_answered`; None: all).
+    has_own = has_own if samples.has_weight is None else has_own[samples.has_weight]
+    is_answered = np.ones(len(has_own), bool) if samples.is_answered is None else samples.is_answered
+    kept = has_own[is_answered]  # of the answered samples
+    weight = samples.answered_weight
+    return _ranked(
+        samples._replace(
+            answered_loss=samples.answered_loss[kept],
+            answered_confidence=samples.answered_confidence[kept],
+            answered_weight=None if weight is None else weight[kept],
+            is_answered=is_answered & has_own,
+        )
+    )
 
 
 @contextmanager
@@ -376,21 +434,51 @@ def naming_model(function: str, name: str) -> Iterator[None]:
         raise type(problem)(f"{function}: {name}: {message_without_function(problem)}") from problem
 
 
-def refuse_paths(function: str, models: Any) -> None:
-    """Raise InputError, in the name of `function`, for the path of a file where there should be a model's arrays."""
-    outputs = [models]  # a single model
+def refuse_other_inputs(function: str, models: Any) -> None:
+    """Raise InputError, in the name of `function`, for a file, a table or a dict where a model's arrays should be.
+
+    `models` are the outputs by name, or those of a single model, which may have no name.
+    """
+    output_by_name = {"": models}
     if isinstance(models, Mapping):
-        outputs = list(models.values())
+        output_by_name = {f"{name}: ": output for name, output in models.items()}
     elif isinstance(models, (list, tuple)):
-        outputs = list(models)
-    for value in outputs:
-        if isinstance(value, (str, os.PathLike)):
-            command_name = function.partition("_")[0]  # "compare" for the function compare_answers, too
-            command = f"abstain {command_name} FILE FILE"
+        output_by_name = {f"{place}: ": output for place, output in enumerate(models)}
+    command_name = function.partition("_")[0]  # "compare" for the function compare_answers, too
+    command = f"Use the command `abstain {command_name} FILE FILE`"
+    for name, output in output_by_name.items():
+        if isinstance(output, (str, os.PathLike)):
             raise InputError(
-                f"{function}: takes arrays, got the path {os.fspath(value)!r}. Use the command `{command}`, or read "
-                f"each file with `abstain.formats.read_predictions`."
+                f"{function}: takes arrays, got the path {os.fspath(output)!r}. {command}, or read each file with "
+                f"`abstain.formats.read_predictions`, and pass {_HOW_TO_PASS_READ_FILE}."
             )
+        if is_read_file(output):
+            raise InputError(
+                f"{function}: {name}takes arrays, got {type(output).__name__}. Pass {_HOW_TO_PASS_READ_FILE}; or use "
+                f"the command `abstain {command_name} FILE FILE`, which also matches rows by their ids."
+            )
+        if is_table(output) and not _holds_numbers_alone(output):
+            raise InputError(
+                f"{function}: {name}takes arrays, got a table. Pass its columns, "
+                f'`(1 - table["correct"], table["confidence"])`; or write each table to a file. {command} then.'
+            )
+        if isinstance(output, Mapping) and name:
+            kind = next((key for key in ("probs", "logits") if key in output), None)
+            argument = "probs={...: array}" if kind == "probs" else "{...: array}"
+            remedy = (
+                f"`{function}({argument}, labels=labels)`" if kind else "`(loss, confidence)`, two arrays"
+            )
+            raise InputError(f"{function}: {name}takes arrays, got a dict. Pass {remedy}.")
+
+
+def _holds_numbers_alone(table: Any) -> bool:
+    """Are all columns of a table in memory numbers, of which none states by its name what right and wrong are?
+
+    Such a table may hold class scores, one column per class.
+    """
+    names = {normalise_name(str(name)) for name in getattr(table, "columns", ())}
+    stating_truth = {name for role in ("correct", "loss", "error", "labels") for name in COLUMN_NAMES[role]}
+    return bool(names) and names.isdisjoint(stating_truth)
 
 
 def _check_same_labels(labels_by_model: Mapping[Any, Any]) -> None:
@@ -471,7 +559,8 @@ def _losses_and_confidences(
     pair (loss, confidence), not passed as `probs=`; it enters once, and InputError is raised for anything else. With
     labels the model is its logits or probabilities, which enter once per score; `requested_loss` is the name of one
     loss, or a function, and `classes` names the columns (None: labels are their numbers). A contestant is called after
-    the model, after the score if `model_name` is empty, or "model / score" if there are several scores.
+    the model, after the score if `model_name` is empty, or "model / score" if there are several scores. The result has
+    a sentence, too, if the model is right no more often than guessing (`guessing_note`, otherwise None).
     """
     if labels is None:
         if kind == "probs" or not (isinstance(model, (tuple, list)) and len(model) == 2):
@@ -636,7 +725,7 @@ def _letters_of_equals(different: np.ndarray) -> list[str]:
 
 
 def _compare_samples(
-    samples_by_name: Mapping[str, CheckedSamples],
+    gathered: GatheredContestants,
     metric: Metric,
     loss_name: str,
     level: float,
@@ -645,11 +734,13 @@ def _compare_samples(
 ) -> Comparison:
     """Compare checked samples in memory, and note verdicts that depend on ties and rankings worse than chance.
 
-    `samples_by_name` holds each contestant's samples with `ranked_by_confidence` set, with losses in one common unit;
+    `gathered` holds each contestant's samples with `ranked_by_confidence` set, with losses in one common unit; what is
+    said of the ranking alone is about those that have a confidence of their own (`gathered.own_by_name`).
     `loss_name` is shown in the result. `anytime_rule` is the rule by which tests hold at every look; None: a single
     look. If ties change some AURC by more than its standard error, all pairs are tested again with equal confidences in
     random order, and a note says which verdicts change.
     """
+    samples_by_name, own_by_name, _ = gathered
     interval_level = level
     anytime_test = None
     if anytime_rule is not None:
@@ -661,7 +752,9 @@ def _compare_samples(
         interval_level = float(anytime_test.level_of_one_look(level))
 
     def compare_by(
-        compared_metric: Metric, tested_level: float = level
+        compared_metric: Metric,
+        tested_level: float = level,
+        samples_by_name: Mapping[str, CheckedSamples] = samples_by_name,
     ) -> tuple[list[Competitor], Comparison]:
         """The competitors in the order of the input, and their comparison by this metric with tests at this level.
 
@@ -686,7 +779,7 @@ def _compare_samples(
     competitors, comparison = compare_by(metric)
     models_by_name = {competitor.name: competitor.model for competitor in competitors}
     notes = []
-    aurocs = {name: auroc_of_samples(samples) for name, samples in samples_by_name.items()}
+    aurocs = {name: auroc_of_samples(samples) for name, samples in own_by_name.items()}
     can_compare_again = len(samples_by_name) <= MOST_CONTESTANTS_COMPARED_AGAIN
     # The ranking of all samples does not explain an area that ends at a lower coverage.
     _, highest_coverage = metric.option_values.get("coverage") or (0.0, 1.0)
@@ -695,14 +788,18 @@ def _compare_samples(
         and highest_coverage == 1
         and differ([model.risk for model in models_by_name.values()])
     ):
-        can_rank_errors = all(_has_right_and_wrong(samples) for samples in samples_by_name.values())
+        can_rank_errors = all(_has_right_and_wrong(samples) for samples in own_by_name.values())
+        by_ranking_alone = None
+        if can_rank_errors and can_compare_again:
+            by_ranking_alone = compare_by(AUROC, samples_by_name=own_by_name)[1]
         notes.append(
             describe_accuracy(
                 comparison,
                 risks={name: model.risk for name, model in models_by_name.items()},
                 are_error_rates=all(samples.zero_one for samples in samples_by_name.values()),
                 aurocs=aurocs,
-                by_ranking_alone=compare_by(AUROC)[1] if can_rank_errors and can_compare_again else None,
+                by_ranking_alone=by_ranking_alone,
+                leaves_out_ranked_last=own_by_name is not samples_by_name,
             )
         )
     may_cross = metric == AURC and anytime_rule is None and can_compare_again
@@ -716,7 +813,7 @@ def _compare_samples(
         )
         if crossings is not None:
             notes.append(crossings)
-    warnings = [worse_than_chance(name, samples_by_name[name], aurocs[name]) for name in comparison.names]
+    warnings = [worse_than_chance(name, own_by_name[name], aurocs[name]) for name in comparison.names]
     notes += [warning for warning in warnings if warning is not None]
     ties_matter = [
         _ties_matter(samples, models_by_name[name].standard_error)
@@ -742,6 +839,7 @@ def _compare_samples(
         notes.append(_note_on_ties(comparison.pairs, tests, level))
     curves = tuple(_curve_of_samples(name, samples_by_name[name]) for name in comparison.names)
     clusters = cluster_counts(next(iter(samples_by_name.values())).clusters) if paired else ()
+    notes += notes_on_few_clusters(clusters)
     return replace(comparison, notes=tuple(notes), curves=curves, clusters=clusters)
 
 
@@ -828,6 +926,7 @@ def _note_on_ties(pairs: Sequence[Pair], random_order_tests: Tests, level: float
     listed = "; ".join(changed[:_CHANGED_VERDICTS_SHOWN])
     if len(changed) > _CHANGED_VERDICTS_SHOWN:
         listed += f" and {len(changed) - _CHANGED_VERDICTS_SHOWN} more"
+    # "2 of 3 verdicts depend on how equal confidences are counted: ..."
     return f"{len(changed)} of {len(pairs)} {VERDICTS_DEPEND_ON_TIES}: {listed}."
 
 
@@ -927,7 +1026,7 @@ def compare_answers(
     name = "compare_answers"
     level = check_fraction(name, "level", level, open_high=True)
     compared_metric = answer_metric(metric, name)
-    refuse_paths(name, models)
+    refuse_other_inputs(name, models)
     if not isinstance(models, Mapping) or len(models) < 2:
         raise InputError(f"{name}: needs a dict of at least two models.")
     if not paired and clusters is not None and not isinstance(clusters, Mapping):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from abstain._tables import format_p_value
+from abstain._tables import p_value_text
 from abstain.evaluation.results import Comparison, Pair
 
 LOW_COVERAGES = (0.1, 0.25, 0.5)  # up to these the areas are compared as well
@@ -61,8 +61,8 @@ def _describe_crossing(pair: Pair, coverage: float, at_low: Comparison, comparis
     """Say which of a pair is better up to a coverage, with its number, the other's, and the p-value."""
     sign = 1 if comparison.lower_is_better else -1
     better, worse = sorted((pair.a, pair.b), key=lambda name: sign * at_low[name].estimate)
-    p_value = format_p_value(at_low.pair(pair.a, pair.b).p_adjusted, at_low.level)
+    p_value = p_value_text(at_low.pair(pair.a, pair.b).p_adjusted, at_low.level)
     return (
         f"if at most {coverage:.0%} are answered, {better} is better than {worse} "
-        f"({at_low.label} {at_low[better].estimate:.4g} against {at_low[worse].estimate:.4g}, p = {p_value})"
+        f"({at_low.label} {at_low[better].estimate:.4g} against {at_low[worse].estimate:.4g}, {p_value})"
     )

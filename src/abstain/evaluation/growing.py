@@ -319,7 +319,7 @@ class GrowingComparison(Stored, Notebook):
             series=None,
         )
 
-    @refuse_other_row_order
+    @refuse_other_row_order  # InputError for pandas columns whose rows are in different orders
     def add(
         self,
         models: Mapping[str, tuple[ArrayLike, ArrayLike]],

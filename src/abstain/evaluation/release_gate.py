@@ -11,7 +11,7 @@ from abstain import _tables
 from abstain._check import check_choice, check_fraction, check_nonnegative, refuse_other_row_order
 from abstain._stored import Chance, Finite, Stored
 from abstain.errors import InputError
-from abstain.evaluation.comparison import PairedOptions, compare, refuse_paths
+from abstain.evaluation.comparison import PairedOptions, compare, refuse_other_inputs
 from abstain.evaluation.results import Comparison
 from abstain.inference.limits import student_quantile
 
@@ -234,7 +234,7 @@ def gate(
     if level <= 0.5:
         raise InputError(f"gate: `level` must be above 0.5, got {level:g}.")
     outputs = models if probs is None else probs
-    refuse_paths("gate", outputs)
+    refuse_other_inputs("gate", outputs)
     if not isinstance(outputs, Mapping) or len(outputs) != 2:
         raise InputError("gate: takes a dict of two models, the old one and then the new one.")
     unknown = set(options) - set(PairedOptions.__annotations__)

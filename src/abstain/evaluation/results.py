@@ -451,7 +451,8 @@ class Evaluation(Stored):
         """One LaTeX table (booktabs) per loss, and one of the groups; `name` is that of the model, for the captions.
 
         Numbers have as many digits as their standard errors leave meaningful. Each interval is below its estimate, so
-        that four scores fit on a page; of more scores, the table is broken.
+        that four scores fit on a page; of more scores, the table is broken. Why numbers are absent, and the notes, are
+        comments behind it.
         """
         model = f"{name}: " if name else ""
         about = f"{self._sample_size()}, {self.level:.0%} intervals below the estimates"
@@ -469,18 +470,20 @@ class Evaluation(Stored):
         if self.groups:
             caption = f"{model}{self.group_title()}; {about}"
             tables.append(_tables.latex_table(self._latex_group_grid(), caption, tie_legend))
-        return "\n".join(tables)
+        return "\n".join(tables) + _latex_comments(self.remarks())
 
     def _latex_grid(self, loss: str) -> dict[str, list[str]]:
         """The table of one loss as `grid` has it, with two cells for each metric: estimates, and intervals below."""
         columns: dict[str, list[str]] = {name: [] for name in ("metric", *self.scores)}
-        for entries in self.rows(loss):
+        for entries in self.rows(loss):  # a row is of one metric, with an entry for each score
+            # names of scores, compared by their estimates as the table writes them
             best = best_scores(
                 entries, lambda entry: _tables.format_estimate(entry.estimate, entry.standard_error)
             )
             columns["metric"] += [entries[0].label, ""]  # the line of the intervals has no label of its own
             for entry in entries:
                 star = " *" if entry.score in best else ""
+                # two cells: the estimate with its star, and the interval
                 columns[entry.score] += _latex_cells(entry, star)
         return columns
 
@@ -642,6 +645,11 @@ def _latex_cells(entry: Entry, star: str = "") -> list[str]:
     return [f"{estimate}{entry.mark}{star}", f"[{limits}]" if limits else ""]
 
 
+def _latex_comments(notes: Iterable[str]) -> str:
+    """A line for each note that LaTeX does not print."""
+    return "".join(f"% {' '.join(note.split())}\n" for note in notes)
+
+
 def _in_pieces(grid: dict[str, list[str]]) -> list[str]:
     """The text of a table, which is broken after a few scores."""
     return [_tables.text_table(columns) for columns in _split_columns(grid)]
@@ -767,7 +775,7 @@ class Pair(_tables.Printable):
         names = f"{self.a} and {self.b}"
         if self.is_equal:
             return f"{names} are equal throughout these data by this metric: there is no difference to test"
-        p_value = f"(corrected p = {_tables.format_p_value(self.p_adjusted, level)})"
+        p_value = f"(corrected {_tables.p_value_text(self.p_adjusted, level)})"
         if self.note:
             return f"{names}: no verdict, it {self.note}"
         if self.different:
@@ -1007,9 +1015,8 @@ class Comparison(Stored):
 
         `name` is that of the model whose scores are compared, for the caption; empty for several models.
         """
-        notes = "".join(f"% {' '.join(note.split())}\n" for note in self.notes)
         caption = f"{name}: {self._head()}" if name else self._head()
-        return _tables.latex_table(self.grid(), caption, _MARKS) + notes
+        return _tables.latex_table(self.grid(), caption, _MARKS) + _latex_comments(self.notes)
 
     def _repr_html_(self) -> str:
         return _tables.html_page("", {self._head(): self.grid()}, [_MARKS, *self.sentences(), *self.notes])
@@ -1039,6 +1046,8 @@ class Comparison(Stored):
         requested_names = set(self.names if names is None else [self[name].name for name in names])
         contestants = [contestant for contestant in self.contestants if contestant.name in requested_names]
         shown_names = [contestant.name for contestant in contestants]
+        # By number a contestant gets its colour and dashes: its place in the order in which all were passed to the
+        # comparison. Only if two of those shown would look alike, numbers count those shown alone.
         style_numbers = self._style_numbers(shown_names)
         if kind == "intervals":
             letters = tuple(contestant.group for contestant in contestants)
@@ -1048,6 +1057,7 @@ class Comparison(Stored):
             if len(contestants) < 2:
                 raise InputError(f"Comparison.plot: a difference needs two contestants, got {shown_names}.")
             best = shown_names[0]
+            # name minus best
             differences = [self.pair(name, best) for name in shown_names[1:]]
             return IntervalDisplay(
                 names=tuple(shown_names[1:]),
@@ -1063,6 +1073,7 @@ class Comparison(Stored):
                 "Comparison.plot: this comparison has no curves. Compare samples in memory, or draw "
                 '`kind="differences"`.'
             )
+        # `self.curves` are best first, as the contestants are
         lines = tuple(line for line in self.curves if line.name in requested_names)
         return RiskCoverageDisplay(
             lines,

@@ -19,8 +19,10 @@ import numpy as np
 from abstain._arrays import ArrayLike, to_host
 from abstain._check import check_fraction, check_risk, refuse_other_row_order, repetitions_error
 from abstain._engines import find_engine
+from abstain._names import suggest_name
 from abstain._plots import select_drawn_points
 from abstain._progress import progress_bars
+from abstain._roles import ROLES, UNCERTAINTY
 from abstain.calibration.table_metrics import CALIBRATION_METRICS
 from abstain.core.area_estimators import area, oracle_area
 from abstain.core.influence import AreaUnderCurve, RankedLoss, ReorderedLoss, ranked_by_loss
@@ -46,6 +48,7 @@ from abstain.evaluation.vectors import (
     expand_names,
     gather_vectors,
     is_classifier,
+    is_read_file,
     is_table,
     may_name_columns,
     read_classifier,
@@ -79,6 +82,7 @@ from abstain.metrics.metric import Metric, PointMetric
 ONE_KIND = "needs both right and wrong samples, got only one kind"
 _PROGRESS_FROM = 5_000_000  # samples; from this number on a progress bar is shown by default
 _TOLD_TIES = 0.05  # share of the samples that tie, from which on a note says so
+_FEW_CLUSTERS = 20  # with fewer, a note says why intervals are wide
 _ONE_UNIT = "needs at least two samples (or clusters) to see any spread, got one."  # why there is no interval
 
 
@@ -393,6 +397,7 @@ def evaluate(
     classes: Any = None,
     engine: Any = None,
     progress: bool | None = None,
+    **columns: str,
 ) -> Evaluation:
     """How well a model knows when it is wrong: all metrics of all scores and losses, with intervals, as one table.
 
@@ -407,7 +412,8 @@ def evaluate(
         The labels in `evaluate(classifier, X, y)`, where a fitted classifier of scikit-learn (or one like it) computes
         probabilities of X, or else decision values. The prediction is the most probable class.
         `evaluate(table)` reads a data frame (pandas, polars), an Arrow table or a `datasets.Dataset` as it reads a
-        file of the same columns, and arguments may name the columns: `labels="truth"`.
+        file of the same columns, and arguments may name the columns: `labels="truth"`. Notes say how it was read.
+        `evaluate(read)` takes what `abstain.formats.read_predictions` returned.
     probs : array of shape (..., K), optional
         Probabilities instead of logits. A vector is the probabilities of class 1 of a binary model.
     loss, confidence : array or dict of arrays
@@ -447,6 +453,8 @@ def evaluate(
         by "files", depending on the size of the data.
     progress : bool, optional
         Show a progress bar; by default for long work.
+    **columns : str
+        Names of further columns of a file or a table: `correct="is_right"`, `prediction="answer"`, `ids="case"`.
 
     Returns
     -------
@@ -498,8 +506,13 @@ def evaluate(
         engine = "path"
     elif engine is None and is_table(logits) and may_name_columns(labels, probs, loss, confidence):
         engine = "table"
+    elif engine is None and is_read_file(logits):
+        engine = "predictions"
+    if columns:
+        _check_named_columns(columns, is_read=engine in ("path", "table"))
     if engine is not None:
         arguments = {
+            **columns,
             "logits": logits,
             "labels": labels,
             "probs": probs,
@@ -561,6 +574,25 @@ def evaluate(
         level=level,
         progress=progress,
     )
+
+
+def _check_named_columns(columns: Mapping[str, Any], *, is_read: bool) -> None:
+    """Raise unless these arguments of `evaluate` name columns of a file or a table that is read.
+
+    Keys are arguments that `evaluate` has no place for where it gets arrays. TypeError for one that is no role of a
+    column, InputError for the others. `is_read`: the first argument is a path or a table.
+    """
+    for name, value in columns.items():
+        if name not in (*ROLES, UNCERTAINTY):
+            suggestion = suggest_name(name, ROLES)  # 'Did you mean "labels"?', or an empty text
+            raise TypeError(f"evaluate() got an unexpected keyword argument {name!r}. {suggestion}".rstrip())
+        if not isinstance(value, str) or not is_read:
+            # the name of a column where arrays were passed, otherwise a value that is no name
+            got = "arrays" if isinstance(value, str) else f"{type(value).__name__} for it"
+            raise InputError(
+                f"evaluate: `{name}` must be the name of a column of a file or a table, got {got}. Arrays go in "
+                f"as `loss` (1 - correct) and `confidence`, or as class scores with `labels`."
+            )
 
 
 def _check_has_confidence(has_confidence: Any, vectors: Vectors) -> dict[str, np.ndarray]:
@@ -833,6 +865,7 @@ def _evaluate_in_memory(
     ]
     any_total = next(iter(all_samples.totals_by_loss.values()))
     abstained_mass = any_total.abstained.mass
+    counts_of_clusters = cluster_counts(None if clusters is None else clusters[checked_rows])
     return _make_evaluation(
         entries,
         level,
@@ -844,9 +877,10 @@ def _evaluate_in_memory(
             *_notes_on_calibration(entries),
             *_notes_on_ties(top_ties, entries),
             *_note_on_tied(tied_of_score),
+            *notes_on_few_clusters(counts_of_clusters),
         ],
         abstained=abstained_mass / (any_total.total_mass + abstained_mass),
-        clusters=cluster_counts(None if clusters is None else clusters[checked_rows]),
+        clusters=counts_of_clusters,
     )
 
 
@@ -900,6 +934,20 @@ def _tied_share(ranking: Ranking) -> float:
     """The share of the samples of a ranking that have the same confidence as another one."""
     sizes = np.diff(ranking.row_stops, prepend=0)
     return float(sizes[sizes > 1].sum()) / len(ranking.order)
+
+
+def notes_on_few_clusters(cluster_counts: Sequence[int]) -> list[str]:
+    """A sentence where there are few clusters of a kind, which makes intervals wide; otherwise none.
+
+    `cluster_counts` has the number of clusters of each kind, and is empty for independent samples.
+    """
+    fewest = min(cluster_counts, default=_FEW_CLUSTERS)
+    if not 1 < fewest < _FEW_CLUSTERS:  # fewer than 20; a single cluster gives no interval at all
+        return []
+    return [
+        f"{fewest} clusters are few: how much they differ is itself uncertain, and intervals are wider for that than "
+        f"those of a bootstrap, which would be too narrow."
+    ]
 
 
 def _note_on_tied(tied_of_score: Mapping[str, float]) -> list[str]:
@@ -1135,6 +1183,7 @@ def _gather_evidence(
     parts: list[list[PartSummary]] = [[] for _ in requests]  # for each request, a summary of each part
     accepted_mass = []  # for each part: the mass accepted down to each of its rows, from the top of the ranking
     accepted_loss = []
+    # each table holds the rows of one part: a row is all samples of one confidence
     for table in tables_along_ranking(
         ranking, samples.answered_loss, samples.answered_weight, samples.zero_one
     ):

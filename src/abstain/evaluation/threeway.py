@@ -57,7 +57,7 @@ class ThreeWay(Stored, _tables.Notebook):
         return f"{shares}; {score}, a wrong answer costing {self.price:g}"
 
 
-@refuse_other_row_order
+@refuse_other_row_order  # InputError for pandas columns whose rows are in different orders
 def three_way(
     correct: ArrayLike,
     *,
@@ -109,6 +109,7 @@ def three_way(
         interval = estimate_from_answers("three_way", metric, answers, clusters).interval(level)
         return replace(interval, metric=name)
 
+    # shares of all questions
     return ThreeWay(
         right=measure(ANSWER_METRICS["accuracy"], "right"),
         wrong=measure(ANSWER_METRICS["wrong"], "wrong"),

@@ -168,6 +168,11 @@ def is_table(data: Any) -> bool:
     return has_columns and any(hasattr(data, method) for method in ("to_numpy", "to_arrow", "to_pandas"))
 
 
+def is_read_file(data: Any) -> bool:
+    """Is this what `abstain.formats.read_predictions` returned? It is told by its method, from a higher layer."""
+    return hasattr(data, "loss_and_confidence")
+
+
 def may_name_columns(*arguments: Any) -> bool:
     """Can these arguments name columns of a table? None leaves the choice of the column to the reader."""
     return all(argument is None or isinstance(argument, str) for argument in arguments)

@@ -23,30 +23,34 @@ from abstain.formats.table_files import find_files, table_format
 
 PAIRED_BY_POSITION = "No file has ids: rows are paired by position."
 _UNPAIRED_REMEDY = "Different test sets can be compared with `abstain compare --unpaired`."
+_LAST_REMEDY = "Every row must be in every file: rank such answers last instead, with --missing last."
 _BATCH_ROW_COUNT = 1 << 16  # ids that are compared at a time
 # Argument of `compare` -> makes the column of n samples for a model that has none.
 _MAKE_DEFAULT_COLUMN: dict[str, Callable[[int], np.ndarray]] = {
     "sample_weight": np.ones,
     "clusters": np.arange,
     "abstained": lambda n: np.zeros(n, bool),
+    "has_confidence": lambda n: np.ones(n, bool),
 }
 
 
 def comparison_arguments(models: Sequence[Predictions], *, paired: bool = True) -> dict[str, Any]:
     """Return weights, clusters and abstentions of models as `compare` takes them: argument -> {model name: array}.
 
-    The arguments are "sample_weight", "clusters" and "abstained". One is left out where no model has it. Where only
-    some models have it, the others get weights of one, or a mask without abstentions. They get the clusters of the
-    first model that has some if the models are `paired`, on the same samples in the same order, and otherwise a cluster
-    per row. Models must have different names.
+    The arguments are "sample_weight", "clusters", "abstained" and "has_confidence". One is left out where no model has
+    it. Where only some models have it, the others get weights of one, a mask without abstentions, or one in which all
+    have a confidence of their own. They get the clusters of the first model that has some if the models are `paired`,
+    on the same samples in the same order, and otherwise a cluster per row. Models must have different names.
 
     DataError where only some of `paired` models have weights.
     """
     arguments: dict[str, Any] = {}
     # by argument: a function of the number of rows that makes ones, a cluster per row, or a mask without abstentions
     for argument, make_default_column in _MAKE_DEFAULT_COLUMN.items():
-        # `Predictions` has attributes of the same names; None where the file has no such column
-        column_of_model = {model.name: getattr(model, argument) for model in models}
+        if argument == "has_confidence":
+            column_of_model = {model.name: model.has_own_confidence() for model in models}
+        else:  # `Predictions` has attributes of the same names; None where the file has no such column
+            column_of_model = {model.name: getattr(model, argument) for model in models}
         owners = [name for name, column in column_of_model.items() if column is not None]
         if not owners:
             continue
@@ -182,8 +186,21 @@ def _check_same_id_set(
             raise _missing_id_error(sample_id, second, first)
 
 
+def _leaves_rows_out(model: Predictions) -> bool:
+    """Return whether answers without a confidence were left out of this model, by the rule for them."""
+    log = model.log  # None for a plain table and for class scores
+    return log is not None and log.rules.missing == "left_out" and log.share_without_confidence > 0
+
+
 def _missing_id_error(sample_id: str, owner: Predictions, lacking: Predictions) -> DataError:
     """Return the error for an id that one model has and another lacks."""
+    if _leaves_rows_out(lacking):
+        ids_of_log = lacking.log.row_ids() if lacking.log is not None else None  # of all rows of the file
+        if ids_of_log is not None and sample_id in ids_of_log.as_texts().tolist():
+            return DataError(
+                f"{display_name(lacking.name)} has no confidence for id {display_name(sample_id)!r}, so that "
+                f"--missing left_out leaves the row out, and {display_name(owner.name)} has it. {_LAST_REMEDY}"
+            )
     return DataError(
         f"{display_name(owner.name)} has id {display_name(sample_id)!r} and {display_name(lacking.name)} has not: "
         f"every id must be in every file. {_UNPAIRED_REMEDY}"
@@ -200,6 +217,11 @@ def _match_by_position(models: Sequence[Predictions]) -> list[Predictions]:
     for model in models[1:]:
         if model.n != first_model.n:  # `n` is the number of rows
             reason = f"they have {first_model.n:,} and {model.n:,} rows and no ids"
+            if _leaves_rows_out(first_model) or _leaves_rows_out(model):
+                raise OtherSamplesError(
+                    f"{display_name(first_model.name)} and {display_name(model.name)} do not have the same rows left: "
+                    f"{reason}, once --missing left_out has removed answers without a confidence. {_LAST_REMEDY}"
+                )
             raise _other_samples_error(first_model, model, reason)
     # the name of a column that all models have and that is equal in all; None where there is none
     confirming_column = check_shared_columns_equal(models)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
@@ -11,10 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from abstain._names import suggest_name
 from abstain._roles import normalise_name
 from abstain._tables import is_number
 from abstain.errors import AbstainError, AbstainWarning
 from abstain.formats.columns import (
+    TRUTH_WORDS,
+    Column,
     OpenedTable,
     TextValues,
     UncertainError,
@@ -24,10 +28,10 @@ from abstain.formats.columns import (
     split_computed_name,
     text_or_none,
 )
+from abstain.formats.free_text import FreeTextError, are_sentences, is_free_text, is_seldom
 from abstain.formats.learning_columns import LEARNING_ROLES, load_learning_columns
 from abstain.formats.loaded_columns import (
     HOW_TO_WRITE_NUMBERS,
-    TRUTH_WORDS,
     LoadedColumns,
     NamedLosses,
     explain_grades,
@@ -36,22 +40,29 @@ from abstain.formats.loaded_columns import (
 )
 from abstain.formats.log_folders import find_model_column
 from abstain.formats.log_rows import LETTERS_SUFFIX, agreement
-from abstain.formats.logs import LOSS_OF_GRADE, MIN_ROWS_TO_JUDGE_SCALE, SCALES, Log, Rules, find_fractions
-from abstain.formats.roles import RoleColumns
+from abstain.formats.logs import (
+    EVERY_ROW,
+    LOSS_OF_GRADE,
+    MIN_ROWS_TO_JUDGE_SCALE,
+    SCALES,
+    Log,
+    Rules,
+    find_fractions,
+)
+from abstain.formats.roles import RoleColumns, truth_role_of
 from abstain.formats.safety import (
-    MAX_LISTED_NAMES,
     count_noun,
     display_name,
     file_error,
     has_or_have,
     is_or_are,
+    list_names,
 )
 
 ANSWER_ROLES = ("prediction", "answered", "question", "task", "epoch")
 """Roles that make a table one of answers, where it has no class scores."""
+_MOST_SIMILAR_COMPARED = 1000  # values among which one similar to a wrong one is looked for
 _VERDICT_ROLES = ("correct", "error", "loss")
-_MIN_ROWS_OF_FREE_TEXT = 20  # from which on so few equal answers are told
-_MAX_SHARE_OF_EQUAL_TEXT = 0.05
 _ANSWER_COLUMN = "answer"  # in which readers of logs put the text of an answer
 _TASK_ID = "task_id"  # normalised name of a column that names the question of an agent or of a test of code
 # of columns that number the trials of a task or the repeats of a question
@@ -292,6 +303,12 @@ def make_log(
             )
         if source.is_harness_log:
             roles.pop("correct", None)
+        verdicts = None if "correct" in roles else _load_verdicts(right_answers, source, roles)
+        if verdicts is not None:  # they become a column of the file
+            column_name = right_answers.path.name
+            source = replace(source, columns={**source.columns, column_name: Column.of(verdicts)})
+            roles["correct"] = RoleColumns((column_name,))
+            right_answers = None
     grade_column = roles["correct"].names[0] if "correct" in roles else ""
     # the user says what its letters mean
     if rules.grades and f"{grade_column}{LETTERS_SUFFIX}" in source.columns:
@@ -319,6 +336,7 @@ def make_log(
     replies = _load_replies(source, roles, rules)
     if right_answers is not None:
         values["labels"] = _load_right_answers(right_answers, values)
+        _refuse_flags_as_answers(right_answers, values["labels"], values["prediction"])
         columns_used["labels"] = display_name(right_answers.path.name)
     if selected_rows is not None:
         values = take_rows(source, values, selected_rows)
@@ -514,11 +532,14 @@ def select_rows(source: OpenedTable, rules: Rules) -> SelectedRows:
         texts = as_texts(source.columns[name].load())
         matches = texts == value
         if not matches.any():
-            listed = ", ".join(display_name(text) for text in np.unique(texts)[:MAX_LISTED_NAMES])
-            raise file_error(
-                source.path,
-                f"no row has {display_name(value)!r} in column `{display_name(name)}`, which holds {listed}.",
+            present = np.unique(texts).tolist()
+            # 'Did you mean "history"?', or an empty text; among very many values it would take long to find
+            suggestion = suggest_name(value, present[:_MOST_SIMILAR_COMPARED])
+            message = (
+                f"no row has {display_name(value)!r} in column `{display_name(name)}`, which holds "
+                f"{list_names(present)}. {suggestion}"
             )
+            raise file_error(source.path, message.rstrip())
         selected = matches if selected is None else selected & matches
     in_words = {name: display_name(value) for name, value in value_of_column.items()} | descriptions
     return SelectedRows(mask=selected, value_of_column=in_words)
@@ -552,6 +573,50 @@ def take_rows(source: OpenedTable, columns: Mapping[str, Values], selected: np.n
         rows = values[selected]
         rows_of_column[name] = rows.without_unused_texts() if isinstance(rows, TextValues) else rows
     return rows_of_column
+
+
+def _load_verdicts(
+    right_answers: OpenedTable, source: OpenedTable, roles: Mapping[str, RoleColumns]
+) -> np.ndarray | None:
+    """Return 1 for a right and 0 for a wrong answer from a second file that holds these instead of right answers.
+
+    They are in a column of 0 and 1, or of texts for these, whose name says that it tells right from wrong, without a
+    column of labels. None for any other file, and where an answer of the first file (`source`) is such a word itself:
+    then these may be right answers. `roles` maps each role to its columns in the first file, which has predictions.
+    """
+    if "labels" in right_answers.find_roles(stated={}):
+        return None
+    names = [name for name in right_answers.columns if truth_role_of(name) == "correct"]
+    if len(names) != 1:
+        return None
+    verdict_column = replace(
+        right_answers,
+        columns={
+            name: column
+            for name, column in right_answers.columns.items()
+            if name in (*names, *_QUESTION_COLUMNS)
+        },
+    )
+    values = {role: source.load(role, roles[role]) for role in ("prediction", "question") if role in roles}
+    texts = [text.strip().lower() for text in as_texts(_load_right_answers(verdict_column, values)).tolist()]
+    answers = {text.strip().lower() for text in as_texts(values["prediction"]).tolist()}
+    if not set(texts) <= TRUTH_WORDS.keys() or not answers.isdisjoint(set(texts) - {""}):
+        return None
+    return np.array([TRUTH_WORDS[text] for text in texts])
+
+
+def _refuse_flags_as_answers(right_answers: OpenedTable, labels: Values, prediction: Values) -> None:
+    """Raise DataError where the right answers of a second file are all 0 or 1, and no answer is: no row would be right.
+
+    Such a column most likely says which answers are right. Rows need not be as many in both.
+    """
+    distinct_labels = set(as_texts(labels).tolist()) - {""}
+    if distinct_labels <= {"0", "1"} and distinct_labels.isdisjoint(as_texts(prediction).tolist()):
+        raise file_error(
+            right_answers.path,
+            "the right answers are all 0 and 1, which no answer is. If they say which answers are right (1) and wrong "
+            "(0), call the column `correct`.",
+        )
 
 
 def _load_right_answers(right_answers: OpenedTable, values: Mapping[str, Values]) -> Values:
@@ -894,7 +959,9 @@ class LoadedAnswers(LoadedColumns):
         """Return a sentence where right and given answers are free text, and almost none is equal; otherwise [].
 
         Equality then says little of which answers are right. `loss` is 0 where the two are equal, 1 where they differ,
-        NaN where there is no right answer. Nothing is said where another column says right or wrong.
+        NaN where there is no right answer. Nothing is said where another column says right or wrong. FreeTextError
+        where most of the given answers are sentences and the user named neither column: their names alone do not say
+        that the two are meant to be compared word by word.
         `values_by_role` maps roles ("labels", ...) to loaded columns, `roles` to their names.
         """
         labels = self.values_by_role.get("labels")
@@ -903,22 +970,29 @@ class LoadedAnswers(LoadedColumns):
             return []
         if not isinstance(labels, TextValues) or not isinstance(prediction, TextValues):
             return []
-        # Answers that are options or classes repeat; of free text, most differ from each other.
-        differ_mostly = 2 * len(prediction.distinct_texts) > len(prediction)
-        if not differ_mostly or len(prediction) < _MIN_ROWS_OF_FREE_TEXT:  # 20
+        if not is_free_text(prediction):
             return []
         is_compared = ~np.isnan(loss) & has_value(prediction)
         # without any comparison there is nothing to warn of, so that the share counts as 1
         right_share = 1 - float(loss[is_compared].mean()) if is_compared.any() else 1.0
-        if right_share >= _MAX_SHARE_OF_EQUAL_TEXT:  # 5%
+        if not is_seldom(right_share):
             return []
-        names = [
-            f"`{display_name(self.roles[role])}`" for role in ("prediction", "labels") if role in self.roles
-        ]
-        return [
-            f"{' and '.join(names)} are equal in {right_share:.1%} of the answers. Free text is seldom equal word by "
-            f"word: name a judge's verdict with -c correct=NAME, or compare answers that were extracted."
-        ]
+        name_by_role = {
+            role: display_name(self.roles[role]) for role in ("prediction", "labels") if role in self.roles
+        }
+        sentence = (
+            f"{' and '.join(f'`{name}`' for name in name_by_role.values())} are equal in {right_share:.1%} of the "
+            f"answers. Free text is seldom equal word by word: name a judge's verdict with -c correct=NAME, or compare "
+            f"answers that were extracted."
+        )
+        # right answers of a second file (--labels) have no column here, and were named by the user, too
+        are_named_by_user = len(name_by_role) < 2 or bool(self.stated_roles & name_by_role.keys())
+        if self.source.is_harness_log or are_named_by_user or not are_sentences(prediction):
+            return [sentence]
+        options = " ".join(f"-c {role}={shlex.quote(name)}" for role, name in name_by_role.items())
+        raise FreeTextError(
+            f"{display_name(self.source.path)}: {sentence} To compare them all the same, name them: {options}"
+        )
 
     def convert_confidence(
         self, name: str, values: Values | None, *, min_rows_to_judge: int = 1
@@ -930,7 +1004,8 @@ class LoadedAnswers(LoadedColumns):
         "percent", "fraction" or "mixed". Percentages become fractions of 1. Numbers outside the scale become NaN where
         `rules.outside` is "missing", and otherwise raise DataError. So do at least `min_rows_to_judge` percentages none
         of which exceeds 1, which are fractions, and text. Without a scale, numbers stay as they are.
-        Infinite numbers always stay: whatever reads a confidence takes a number that is not finite as missing.
+        Minus infinity stays: whatever reads a confidence takes a number that is not finite as missing, and ranks it
+        last. Plus infinity would be the largest confidence, and raises DataError.
         """
         if values is None:
             return self.compute_agreement()
@@ -950,6 +1025,12 @@ class LoadedAnswers(LoadedColumns):
                 )
             values = numbers_or_none
         numbers = np.asarray(values, np.float64).reshape(-1)
+        infinite_count = int(np.isposinf(numbers).sum())
+        if infinite_count:
+            raise self.error(
+                f"the confidence `{display_name(name)}` must be finite, got infinity in "
+                f"{count_noun(infinite_count, 'row')}. Leave the cell empty where there is no confidence."
+            )
         scale_name = self.rules.scale.get(name, self.rules.scale.get(""))  # of this confidence, or of all
         if scale_name is None:
             return numbers
@@ -1005,9 +1086,7 @@ class LoadedAnswers(LoadedColumns):
             name for name in facts.possible_correctness_columns if name != grade_column
         ]
         if other_correctness_columns and "correct" in column_of_role:
-            column_of_role["correct"] += (
-                f" (others: {', '.join(map(display_name, other_correctness_columns[:MAX_LISTED_NAMES]))})"
-            )
+            column_of_role["correct"] += f" (others: {list_names(other_correctness_columns)})"
         if self.rules.grades:
             answered = "by the grade"
         elif self.rules.refusals:
@@ -1015,7 +1094,7 @@ class LoadedAnswers(LoadedColumns):
         elif "prediction" in self.roles:
             answered = "wherever the prediction is not empty"
         else:
-            answered = "every row"
+            answered = EVERY_ROW
         # Defaults for roles that no column has; others keep what is said above.
         column_of_role.setdefault("answered", answered)
         column_of_role.setdefault("question", "every row counts as another one")
@@ -1071,9 +1150,8 @@ def _explain_missing_score(source: OpenedTable) -> str:
     """
     facts = source.facts
     if facts.possible_correctness_columns:
-        listed = ", ".join(map(display_name, facts.possible_correctness_columns[:MAX_LISTED_NAMES]))
         return (
-            f"several scores could say right or wrong: {listed}. State one: "
+            f"several scores could say right or wrong: {list_names(facts.possible_correctness_columns)}. State one: "
             f"-c correct={display_name(facts.possible_correctness_columns[0])}"
         )
     if facts.word_grade_columns:

@@ -93,8 +93,9 @@ def unpacked_message_size(message: Any) -> int:
         return 0
     data = memoryview(message.metadata)
     body = memoryview(message.body)
-    root = _follow_offset(data, 0)  # position of the outermost table, whose offset is at the start
-    # position of the batch's table
+    # `_follow_offset` reads the offset stored at a position, and returns the position to which it leads
+    root = _follow_offset(data, 0)  # the outermost table
+    # position of the batch's table; the numbers of fields are those of Arrow's format (Message.fbs)
     batch = _follow_offset(data, _find_field(data, root, _MESSAGE_HEADER_FIELD))
     if message.type == "dictionary":  # a record batch lies inside it
         batch = _follow_offset(data, _find_field(data, batch, _DICTIONARY_DATA_FIELD))
@@ -131,21 +132,23 @@ def open_parquet(path: Path, limits: Limits) -> OpenedTable:
         row_count = file.metadata.num_rows
         _check_table(path, schema, row_count, limits)
 
-    # Name -> peak memory while this column was loaded, copies included; a cautious figure, since columns are kept. A
-    # column that was refused stays in it: the caller gives the file up then.
+    # Name of a loaded column -> its memory in bytes, with the copies that are made while it is converted. The copies
+    # are freed and only the column is kept, so that the sum over the columns is an upper bound. A column that was
+    # refused stays in it: the caller gives the file up then.
     bytes_of_column: dict[str, int] = {}
 
     def load(name: str) -> Values:
         """Read one column by name, after its type and size were checked; `bytes_of_column` is updated."""
         # `columns` is made below, from this function
         is_text = columns[name].is_text
+        # `name` may be dotted, for a field of a struct; `schema.field` would not find that
         _check_column_type(path, name, _list_fields(schema)[name].arrow_type)
         columns_read_as_dictionary = [name] if is_text else None
         with (
             reporting_damage(path, "parquet"),
             parquet.ParquetFile(path, read_dictionary=columns_read_as_dictionary) as file,
         ):
-            copy_count = _COPIES_WHILE_CONVERTING_TEXT if is_text else 1  # in memory at a time
+            copy_count = _COPIES_WHILE_CONVERTING_TEXT if is_text else 1  # 5 or 1, in memory at a time
             # of the pages as they are stored (a dictionary and indices, or plain texts), decompressed
             bytes_of_column[name] = copy_count * _unpacked_column_size(path, file.metadata, name)
             limits.check_memory(path, bytes_of_column[name], f"column `{display_name(name)}`")
@@ -167,9 +170,10 @@ def read_number_lists(path: Path, name: str, limits: Limits) -> list[list[float]
     with reporting_damage(path, "parquet"), parquet.ParquetFile(path) as file:
         arrow_type = _list_fields(file.schema_arrow)[name].arrow_type
         if not _is_list(arrow_type) or not _is_number(arrow_type.value_type):
+            # `display_name` escapes control characters and shortens long names
             raise file_error(path, f"rows of `{display_name(name)}` must hold numbers.")
         # The size counts at least 8 bytes for each number, so there cannot be more numbers than this. Each becomes a
-        # Python float in a list.
+        # Python float in a list, of 40 bytes.
         max_number_count = _unpacked_column_size(path, file.metadata, name) // 8
         limits.check_memory(
             path, _BYTES_PER_LISTED_NUMBER * max_number_count, f"column `{display_name(name)}`"
@@ -492,8 +496,8 @@ def _is_struct(arrow_type: Any) -> bool:
 def _check_column_type(path: Path, name: str, arrow_type: Any) -> None:
     """Raise DataError for a column that holds neither numbers, lists of numbers nor text, before it is read.
 
-    Texts that are not read as a dictionary (bytes, lists of texts) would repeat each value in memory, whatever size the
-    file states.
+    Bytes and lists of texts are refused too. They are not read as a dictionary, so that each repeat of a value would
+    take memory of its own, more than the file states.
     """
     if _is_list(arrow_type):
         if not _is_number(arrow_type.value_type):  # truth values count as numbers

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abstain._roles import COLUMN_NAMES, normalise_name
+from abstain._tables import is_number
 from abstain.errors import DataError
 from abstain.formats.roles import (
     AGREEMENT,
@@ -26,6 +27,9 @@ from abstain.formats.roles import (
 )
 from abstain.formats.safety import display_name, file_error
 
+TRUTH_WORDS = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
+"""Words for true (1) and false (0), in lower case; an empty cell is NaN."""
+TRUTH_WORDS[""] = np.nan
 _MAX_PREVIEWED_COLUMNS = 20
 # Roles whose column holds one value per row; a list of attempts, for example, is none.
 _ROLES_WITH_ONE_VALUE = (
@@ -83,6 +87,10 @@ class TextValues:
     def __getitem__(self, rows: np.ndarray) -> TextValues:
         return TextValues(self.code_of_row[rows], self.distinct_texts)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Return `texts()`, so that numpy and functions that take arrays read the texts."""
+        return self.texts() if dtype is None else self.texts().astype(dtype)
+
     def without_unused_texts(self) -> TextValues:
         """Return the column without texts that stand in no row; the others keep their order."""
         used_codes, code_of_row = np.unique(self.code_of_row, return_inverse=True)
@@ -123,24 +131,29 @@ class Column:
     Parameters
     ----------
     shape : tuple of int
-        Known without reading the values.
+        Known without reading the values. Of lists of several lengths, the second number is that of the longest.
     kind : str
         What it holds, for people: a dtype, "numbers" or "text".
     load : callable
         Reads the values.
     texts : TextValues, optional
         The cells of a table as they are written, where numbers would not keep them: 0012.
+    has_several_lengths : bool
+        Whether its rows are lists of several lengths.
 
     Examples
     --------
     >>> print(Column((3, 10), "float32", load=lambda: np.zeros((3, 10))))
     3 x 10 float32
+    >>> print(Column((3, 10), "text", load=lambda: np.zeros(0), has_several_lengths=True))
+    3 lists of text
     """
 
     shape: tuple[int, ...]
     kind: str
     load: Callable[[], Values] = field(repr=False)
     texts: TextValues | None = field(default=None, repr=False)
+    has_several_lengths: bool = False
 
     @property
     def is_text(self) -> bool:
@@ -157,9 +170,7 @@ class Column:
         """Return the column with only these rows: a boolean mask, or row numbers in the order wanted."""
         texts = None if self.texts is None else self.texts[selection]
         count = int(np.count_nonzero(selection)) if selection.dtype == bool else len(selection)
-        return Column(
-            shape=(count, *self.shape[1:]), kind=self.kind, load=lambda: self.load()[selection], texts=texts
-        )
+        return replace(self, shape=(count, *self.shape[1:]), load=lambda: self.load()[selection], texts=texts)
 
     def negated(self) -> Column:
         """Return the same numbers with the other sign; text stays as it is, to be refused where numbers are needed."""
@@ -193,15 +204,26 @@ class Column:
         return as_texts(self.texts or self.load())
 
     def __str__(self) -> str:
+        if self.has_several_lengths:
+            return f"{self.shape[0]} lists of {self.kind}"
         return f"{' x '.join(map(str, self.shape)) or 'one'} {self.kind}"
 
 
-def _is_empty(column: Column) -> bool:
-    """Return whether no row of a column holds anything; False for a column that cannot be loaded."""
+def _may_say_which_answers_are_wrong(column: Column) -> bool:
+    """Return whether a column that is called `error` may hold errors of answers: numbers, or words of true and false.
+
+    Most often it holds the messages of failed calls, of which there may be none; a column that is empty, or of texts
+    none of which is a number or a word of true or false, says nothing of the answers. True for a column that cannot be
+    loaded: whatever reads it says why.
+    """
     try:
-        return not has_value(column.load()).any()
+        values = column.load()
     except DataError:  # objects, or names alone were read
-        return False
+        return True
+    if not isinstance(values, TextValues):
+        return bool(has_value(values).any())
+    texts = [text.strip().lower() for text in values.distinct_texts]
+    return any(text and (text in TRUTH_WORDS or is_number(text)) for text in texts)
 
 
 def as_texts(values: Values) -> np.ndarray:
@@ -381,8 +403,8 @@ class OpenedTable:
         # role ("labels") -> names that state it, in lower case with underscores
         for role, role_names in COLUMN_NAMES.items():
             matches = [name for name in unused_names if normalise_name(name) in role_names]
-            if role == "error":  # most often the messages of failed calls, of which there may be none
-                matches = [name for name in matches if not _is_empty(self.columns[name])]
+            if role == "error":  # most often the messages of failed calls
+                matches = [name for name in matches if _may_say_which_answers_are_wrong(self.columns[name])]
             if role in roles or not matches:
                 continue
             if len(matches) > 1 and role != "ids":  # any column of ids would do
@@ -428,7 +450,7 @@ class OpenedTable:
                 )
         if len({len(part) for part in parts}) > 1:
             raise file_error(self.path, f"the columns of the {role} must have one length.")
-        return np.stack(parts, axis=1)  # type: ignore[arg-type]
+        return np.stack(parts, axis=1)
 
     def _refuse_several_values(self, role: str, name: str, values: np.ndarray) -> None:
         """Raise DataError where a column of numbers holds several in each row."""

@@ -20,17 +20,20 @@ from abstain.evaluation.chance import with_sign_advice
 from abstain.formats.alignment import read_text_batches
 from abstain.formats.answers import columns_of_repeats, keep_stated_verdict
 from abstain.formats.learning_columns import LEARNING_ROLES
-from abstain.formats.predictions import LEARNED, Predictions
+from abstain.formats.predictions import LEARNED, Predictions, graded_predictions, reading_notes
+from abstain.formats.python_words import advising_in_python, in_python_words
 from abstain.formats.read_files import find_class_scores_role, make_predictions, read_predictions
 from abstain.formats.readers import is_helm_run, read_column_names
 from abstain.formats.roles import RoleColumns, order_by_stated_classes
 from abstain.formats.safety import HOW_TO_READ_FOLDER, Limits, display_name, naming_file
 from abstain.formats.table_files import find_files, table_format
 from abstain.formats.tables import open_table
+from abstain.metrics.answer_metrics import AnswerMetric, is_answer_metric
 
 # File ending -> how many times larger the values are in memory than the file, at least; engines read these files.
 _GROWTH_IN_MEMORY = {".parquet": 2, ".arrow": 1, ".feather": 1, ".csv": 4}
 _MAX_COMPARED_IDS = 4_000_000  # rows whose ids are compared; as hashes they take 32 MB
+_SAVED_TABLE = "path_of_the_saved_table"  # for advice: what `read_predictions` reads of a table in memory
 # Roles that engines cannot read; ignoring such a column would change the number.
 _ROLES_ENGINES_REFUSE = ("abstained", "clusters", "answered", "question")
 
@@ -165,7 +168,8 @@ def _has_repeats(files: Sequence[str], name: str) -> bool:
 
     Looked at are the first `_MAX_COMPARED_IDS` rows, in the order of the files; a repeat among later rows is not found.
     Whole numbers may begin anew in each file, as row numbers do. False where one of these values is missing, or one
-    of these files has no such column.
+    of these files has no such column. A column with one value throughout, such as one prompt for all rows, is not taken
+    for ids.
     """
     hashes = []
     row_count = 0
@@ -203,6 +207,7 @@ def _check_later_file(
     for name in read_column_names(file).columns:
         if name in first_names:
             continue
+        # engines refuse columns of abstentions, clusters, answered questions and questions
         for role in ("sample_weight", "groups", *_ROLES_ENGINES_REFUSE):
             # `COLUMN_NAMES`: role -> names of columns that state it, in lower case with underscores
             states_role = normalise_name(name) in COLUMN_NAMES[role]
@@ -239,6 +244,7 @@ def _find_logit_columns(
     `classes` are the class names that the user stated, in the order of the class numbers; () for none. Raises what
     `refusal` makes of a message where the columns are named after classes and `classes` does not say their order.
     """
+    # the same columns, unless `classes` are the class names of all of them: then in that order
     ordered = order_by_stated_classes(logit_columns, classes)
     # `suffixes` are the class names in the names of the columns; empty where these end in the class numbers
     if ordered.suffixes and ordered.suffixes != classes:
@@ -263,10 +269,11 @@ def evaluate_with_engine(
     # Workers of an engine may run in another folder, so that they need the whole path.
     evaluation: Evaluation = module.evaluate(os.path.abspath(path), **columns, **options)
     if "logits" in columns:  # all scores are computed from them
-        # Notes on a ranking worse than chance advise to change the sign of a column. None (the values of the
-        # dictionary) says that there is none: the score is computed from class scores.
+        # A note on a score that ranks worse than chance advises to change the sign of its column. Here there is no such
+        # column, which None as value says: the note then says that the sign is right. Other notes stay as they are.
         notes = with_sign_advice(evaluation.notes, dict.fromkeys(evaluation.scores))
         return replace(evaluation, notes=tuple(notes))
+    # the notes need no change: the engine made them with the name of the column of confidences
     score = LEARNED if isinstance(columns["confidence"], LearnedConfidence) else "confidence"
     # an entry for each metric of each score and loss, of which there is one here
     entries = tuple(replace(entry, score=score, loss="loss") for entry in evaluation.entries)
@@ -281,21 +288,30 @@ def evaluate_path(logits: str | Path, **arguments: Any) -> Evaluation:
     whose value is a text names a column (`labels="truth"`), `classes` are class names. The file is read in memory, or
     by the engine "files" where it is a folder or too large. DataError names the file where it cannot be read.
     """
-    column_arguments = _split_arguments(arguments)  # `columns` by role, `classes`, and all other `options`
+    with advising_in_python():
+        return _evaluate_path(logits, _split_arguments(arguments))
+
+
+def _evaluate_path(path: str | Path, column_arguments: _Arguments) -> Evaluation:
+    """Evaluate a file in memory, or by the engine "files"; errors give the advice of the command line.
+
+    `column_arguments` are those of `evaluate`, sorted: `columns` by role, `classes`, and all other `options`.
+    """
     # "files" for a folder, or a file that is too large by its size on disk
-    if choose_engine(logits) == "memory":
+    if choose_engine(path) == "memory":
         try:
             predictions = read_predictions(
-                logits, columns=column_arguments.columns, classes=column_arguments.classes
+                path, columns=column_arguments.columns, classes=column_arguments.classes
             )
         except MemoryLimitError:  # its values prove too large once decompressed
-            if not engine_can_read(logits):
+            if not engine_can_read(path):
                 raise
             # otherwise the engine "files" reads it below
         else:
             return _evaluate_predictions(predictions, column_arguments.options)
-    columns = engine_columns(logits, column_arguments.columns, classes=column_arguments.classes)
-    return evaluate_with_engine("files", logits, columns, **column_arguments.options)  # piece by piece
+    # the engine's own arguments, such as "confidence" and "loss", with names of columns
+    columns = engine_columns(path, column_arguments.columns, classes=column_arguments.classes)
+    return evaluate_with_engine("files", path, columns, **column_arguments.options)  # piece by piece
 
 
 def evaluate_table(logits: Any, **arguments: Any) -> Evaluation:
@@ -306,12 +322,23 @@ def evaluate_table(logits: Any, **arguments: Any) -> Evaluation:
     names. DataError where the table does not hold predictions.
     """
     column_arguments = _split_arguments(arguments)  # `columns` by role, `classes`, and all other `options`
-    source = open_table(logits)
-    name = str(source.path)  # that of the table in messages, since there is no file
-    predictions = make_predictions(
-        source, name=name, path=name, columns=column_arguments.columns, classes=column_arguments.classes
-    )
-    return _evaluate_predictions(predictions, column_arguments.options)
+    # errors name arguments of Python instead of options of the command line
+    with advising_in_python(_SAVED_TABLE):
+        source = open_table(logits)
+        name = str(source.path)  # that of the table in messages, since there is no file
+        predictions = make_predictions(
+            source, name=name, path=name, columns=column_arguments.columns, classes=column_arguments.classes
+        )
+        return _evaluate_predictions(predictions, column_arguments.options, path=_SAVED_TABLE)
+
+
+def evaluate_read(logits: Predictions, **arguments: Any) -> Evaluation:
+    """Evaluate what `read_predictions` returned: `abstain.evaluate(read)`.
+
+    `logits` is the first argument of `evaluate`. `arguments` are the others, which replace those of the file.
+    """
+    with advising_in_python():
+        return _evaluate_predictions(logits, arguments)
 
 
 class _Arguments(NamedTuple):
@@ -339,12 +366,59 @@ def _split_arguments(arguments: dict[str, Any]) -> _Arguments:
     return _Arguments(columns=columns, classes=classes, options=options)
 
 
-def _evaluate_predictions(predictions: Predictions, options: dict[str, Any]) -> Evaluation:
-    """Evaluate predictions; options replace the arguments that they make, and errors name the file."""
+def _evaluate_predictions(
+    predictions: Predictions, options: dict[str, Any], path: str = "path"
+) -> Evaluation:
+    """Evaluate predictions; options replace the arguments that they make, and errors name the file.
+
+    The first notes say how the file was read: which columns were taken for what, and which rows were left out or count
+    in a way that the user can change; `path` stands in them for what `read_predictions` reads.
+    """
     with naming_file(predictions.path):
         evaluation = evaluate(**{**predictions.arguments(), **options})
-    return replace(evaluation, notes=predictions.with_sign_advice(evaluation.notes))
+        if options.keys().isdisjoint(predictions.arguments()):  # the samples are those of the file
+            evaluation = with_scores_of_all_questions(evaluation, predictions, options.get("metrics"))
+    # `log` holds the questions and answers that the columns were made from; None for a plain table and class scores
+    log = predictions.log
+    how_read = reading_notes([predictions]) if log is None else log.summary_lines()
+    # options of the command line in these sentences become arguments of Python
+    in_python = [in_python_words(note, path) for note in how_read]
+    # a note on a ranking worse than chance gets the advice for the file's own column of confidences
+    notes = [*in_python, *predictions.with_sign_advice(evaluation.notes)]
+    return replace(evaluation, notes=tuple(notes))
+
+
+def with_scores_of_all_questions(
+    evaluation: Evaluation, predictions: Predictions, requested_metrics: Any = None
+) -> Evaluation:
+    """Return the table with its benchmark scores (accuracy, not attempted, ...) taken over all questions of a log.
+
+    They need no confidence, so an answer without one counts in them, though the ranking leaves it out; a note says so.
+    `evaluation` was made of `predictions`; it is returned as it is where the ranking has every row, and for files other
+    than logs of right and wrong answers. `requested_metrics` are names of metrics or the user's own, or None.
+    """
+    log = predictions.log
+    requested = [requested_metrics] if isinstance(requested_metrics, str) else list(requested_metrics or ())
+    own_metrics = {metric.key: metric for metric in requested if isinstance(metric, AnswerMetric)}
+    metrics = [
+        own_metrics.get(key, key) for key in evaluation.metrics if key in own_metrics or is_answer_metric(key)
+    ]
+    if not metrics or log is None or not log.is_graded or predictions.n != log.fields()["n"]:
+        return evaluation
+    graded = graded_predictions(log, name="", unanswered=log.rules.unanswered)
+    if graded.n == predictions.n:
+        return evaluation
+    of_all = evaluate(**graded.arguments(), metrics=metrics, level=evaluation.level, progress=False)
+    replaced = {(entry.metric, entry.group): entry for entry in of_all.entries}
+    entries = [
+        replace(replaced.get((entry.metric, entry.group), entry), score=entry.score, loss=entry.loss)
+        for entry in evaluation.entries
+    ]
+    listed = ", ".join(dict.fromkeys(entry.label for entry in of_all.entries))
+    note = f"On all {graded.n:,} questions, not on the {predictions.n:,} of the ranking: {listed}."
+    return replace(evaluation, entries=tuple(entries), notes=(note, *evaluation.notes))
 
 
 register_engine("path", evaluate_path)
 register_engine("table", evaluate_table)
+register_engine("predictions", evaluate_read)

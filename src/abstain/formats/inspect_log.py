@@ -242,6 +242,7 @@ def _make_row(sample: Row) -> Row:
     row |= read_unanswerable(sample.get("metadata"))  # one column, where the metadata say it
     # the log-probabilities of the reply: their sum and their mean, where the log has them
     row |= summarise_token_logprobs(get_nested(sample, "output", "choices", 0, "logprobs", "content"))
+    # what the sample cost; None where the log does not say it
     row[TOKENS] = _count_tokens(sample)
     row[SECONDS] = float_or_none(sample.get("total_time"))
     return row

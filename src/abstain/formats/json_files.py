@@ -27,7 +27,9 @@ from abstain.formats.safety import (
 )
 
 _MAX_DIMENSIONS = 4
-_KIND_WORDS = {int: "numbers", float: "numbers", bool: "true or false", list: "lists", dict: "objects"}
+_KIND_WORDS = {
+    str: "text", int: "numbers", float: "numbers", bool: "true or false", list: "lists", dict: "objects",
+}  # fmt: skip
 
 
 def parse_json(text: str) -> Any:
@@ -99,6 +101,8 @@ def _explain_no_table(content: Any) -> str:
     if not isinstance(content, dict):
         return f"must hold an object of columns or a list of records, got {type(content).__name__}."
     listed = ", ".join(f"`{display_name(name)}`" for name in list(content)[:MAX_LISTED_NAMES])
+    if len(content) > MAX_LISTED_NAMES:
+        listed += ", ..."
     kinds = {type(value) for value in content.values()}  # types of the values directly under the keys
     remedy = "A summary has no answers; name the file that has one row per answer."
     if kinds == {str} and len(content) > 1:
@@ -143,24 +147,32 @@ def _parse_lines(path: Path, text: str) -> list[Any]:
 
 
 def _make_column(path: Path, name: str, values: list[Any]) -> Column:
-    """Make a column of a list that is not empty; values are converted and checked on loading.
-
-    Shape and kind (for messages) are those of the first row, which may be a value or nested lists.
-    """
-    shape = [len(values)]
-    first_value = values[0]
-    # `_MAX_DIMENSIONS` (4) limits the shape of deeply nested lists
-    while isinstance(first_value, list) and len(shape) < _MAX_DIMENSIONS:
-        shape.append(len(first_value))
-        first_value = first_value[0] if first_value else None
-    if isinstance(first_value, str):
-        kind = "text"
-    elif isinstance(first_value, dict):
-        kind = "objects"
-    else:
-        kind = "numbers"
+    """Make a column of a list that is not empty; values are converted and checked on loading."""
+    shape, kind = _find_shape_and_kind(values)
+    is_of_lists = len(shape) > 1
+    lengths = {len(value) if isinstance(value, list) else 0 for value in values} if is_of_lists else set()
     load = partial(_convert_list, path, f"`{display_name(name)}`", values)
-    return Column(shape=tuple(shape), kind=kind, load=load)
+    return Column(shape=shape, kind=kind, load=load, has_several_lengths=len(lengths) > 1)
+
+
+def _find_shape_and_kind(values: list[Any], depth: int = 1) -> tuple[tuple[int, ...], str]:
+    """Return the shape of a list of values or nested lists, and what it holds in words, for messages.
+
+    All values count except null, with which a column may begin. Where they are lists, the longest of them alone says
+    the lengths and what is inside. Several kinds are listed: "text and numbers". `depth` is the number of lists around
+    the values; at `_MAX_DIMENSIONS` (4), the lists inside are not looked into.
+    """
+    types = set(map(type, values)) - {type(None)}
+    if types == {list} and depth < _MAX_DIMENSIONS:
+        longest = max((value for value in values if value is not None), key=len)
+        inner_shape, kind = _find_shape_and_kind(longest, depth + 1)
+        return (len(values), *inner_shape), kind
+    # truth values are numbers, except beside texts or objects; so is a column of nothing but null
+    if not types - {bool, int, float}:
+        return (len(values),), "numbers"
+    return (len(values),), " and ".join(
+        dict.fromkeys(word for kind, word in _KIND_WORDS.items() if kind in types)
+    )
 
 
 def _convert_list(path: Path, name: str, values: list[Any]) -> Values:
@@ -176,7 +188,7 @@ def _convert_list(path: Path, name: str, values: list[Any]) -> Values:
     if str in types:
         if not types <= {str, type(None)}:
             # what stands beside the texts, in words
-            others = dict.fromkeys(word for kind, word in _KIND_WORDS.items() if kind in types)
+            others = dict.fromkeys(word for kind, word in _KIND_WORDS.items() if kind in types - {str})
             raise file_error(path, f"column {name} mixes text and {' and '.join(others)}.")
         return TextValues.of("" if value is None else value for value in values)
     if types == {bool}:

@@ -1,9 +1,9 @@
 """Tables inside JSON: which parts of a parsed file are tables, and nested fields as columns with dotted names.
 
 A JSON file may hold its rows in many ways: a list of records, an object of columns, an object whose keys are the ids of
-its records, verdicts by the id of their question, rows under a list of column names (pandas `split`, tables of
-Weights & Biases), one object of values by row number per column (the default of pandas), and any of these inside other
-objects.
+its records, verdicts by the id of their question, several values by the same ids, rows under a list of column names
+(pandas `split`, tables of Weights & Biases), one object of values by row number per column (the default of pandas), and
+any of these inside other objects.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ from abstain.formats.safety import count_noun, display_name, file_error
 _MAX_DEPTH = 6  # objects inside each other that are looked into
 # Entries of an object of records or lists by id; fewer may be models or parts of a test, which must not be mixed
 _MIN_RECORDS_BY_ID = 5
+# Single values in several objects with the same keys: so many whole numbers, or any names, are ids of answers. Fewer
+# names may be those of metrics.
+_MIN_NUMBERED_VALUES_BY_ID = 5
+_MIN_NAMED_VALUES_BY_ID = 50
 _MAX_TREE_KEYS = 8  # of one object that are shown in a tree
 _MAX_TREE_DEPTH = 3
 # A table of all values may have this many times as many cells as there are values, and this many more.
@@ -86,6 +90,9 @@ def _find_tables_below(path: Path, content: Any, *, key_path: str, depth: int) -
             tables.append(JsonTable(part_key_path, _columns_by_id(_name_verdicts(lists_by_id))))
         elif isinstance(part, (dict, list)) and name not in lists_by_id:
             tables += _find_tables_below(path, part, key_path=part_key_path, depth=depth + 1)
+    values_by_id = _find_values_by_id(content)
+    if values_by_id and all(_count_rows(table) < len(next(iter(values_by_id.values()))) for table in tables):
+        return [JsonTable(key_path, _columns_of_values_by_id(values_by_id))]
     # Lists of this object itself are its table, unless there are tables below and no list is called as a role is.
     columns = _read_object_of_columns(path, content)
     if columns and (not tables or _any_name_states_a_role(columns)):
@@ -175,6 +182,38 @@ def _find_repeated_verdicts(content: Any) -> dict[str, dict[str, list[Any]]]:
         if all(_is_list_of_single_values(part[key], length) for key, length in length_by_id.items()):
             parts[name] = part
     return parts
+
+
+def _find_values_by_id(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the parts of an object that hold a single value for each of the same ids, such as results and outputs.
+
+    There are at least two parts, with many ids; empty otherwise. Where several groups of parts have the same ids, it is
+    the group with the most of them. `content` is a parsed JSON object.
+    """
+    parts_by_ids: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
+    for name, part in content.items():
+        if not isinstance(part, dict) or any(isinstance(value, (dict, list)) for value in part.values()):
+            continue
+        are_numbered = all(str(key).isdecimal() for key in part)
+        if len(part) >= (_MIN_NUMBERED_VALUES_BY_ID if are_numbered else _MIN_NAMED_VALUES_BY_ID):
+            parts_by_ids.setdefault(tuple(sorted(part)), {})[name] = part
+    groups = [parts for parts in parts_by_ids.values() if len(parts) > 1]
+    return max(groups, key=lambda parts: len(next(iter(parts.values()))), default={})
+
+
+def _columns_of_values_by_id(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return columns of {name: {id: value}} with a row for each id, which is in "id", or "key" where that is taken.
+
+    All objects have the same ids; rows are in the order of the first of them.
+    """
+    ids = list(next(iter(parts.values())))
+    field = "key" if "id" in parts else "id"
+    return {field: ids, **{name: [part[key] for key in ids] for name, part in parts.items()}}
+
+
+def _count_rows(table: JsonTable) -> int:
+    """Return the number of values of the longest column of a table."""
+    return max(map(len, table.columns.values()), default=0)
 
 
 def _name_verdicts(lists_by_id: dict[str, dict[str, list[Any]]]) -> dict[str, dict[str, list[Any]]]:

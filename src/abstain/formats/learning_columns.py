@@ -22,11 +22,11 @@ def refuse_truth_as_input(
 ) -> None:
     """Raise DataError where an input of a confidence that is learned says which answers are right.
 
-    Inputs are confidences, features and categories. A column says which answers are right if it has such a role, or a
-    name that states one (`truth_role_of`) and no role but that of an input. Text in a column of errors does not: most
-    often it is of calls that failed. Where nothing is learned (`is_learning` is False), only features and categories of
-    a file without any other such column are refused. `roles` maps each role ("labels", "confidence", ...) to its
-    columns. `source` is the opened file.
+    Inputs are confidences, features and categories. A column says which answers are right if it has such a role
+    (`TRUTH_ROLES`: labels, correct, loss, error), or a name that states one and no role but that of an input. Text in a
+    column of errors does not: most often it is of calls that failed. Where nothing is learned (`is_learning` is False),
+    only features and categories of a file without any other such column are refused. `roles` maps each role ("labels",
+    "confidence", ...) to its columns. `source` is the opened file.
     """
     if not is_learning and any(role in roles for role in TRUTH_ROLES):
         return

@@ -40,17 +40,18 @@ def is_lighteval_details(source: OpenedTable) -> bool:
 
 
 def read_lighteval(source: OpenedTable, limits: Limits) -> LogContent:
-    """Read the details of one task: one row per sample, with a column for each metric.
+    """Read the details that the harness lighteval writes for one task: one row per sample, a column for each metric.
 
     Samples of a multiple-choice task, which say the number of the right option (`gold_index`), have confidences from
     the log-likelihoods of their options. DataError where the file needs more memory than `limits` allow. `source` is
     the opened file. The result holds the rows, and facts that say which column has which role.
     """
+    # such as "metric.acc", or "metrics.acc" in older versions: fields of a struct
     names = [name for name in source.columns if name.startswith(_METRICS_PREFIXES)]
-    # name of a metric without the prefix -> one number per row
+    # name of a metric without the prefix ("acc") -> one number per row, or None
     metrics = {name.partition(".")[2]: _load_numbers(source, name) for name in names}
     row_count = next(iter(source.columns.values())).shape[0]
-    # for each row the log-likelihoods of its options, or None
+    # for each row the log-likelihoods of its options; None for a row, or all rows, without any
     loglikelihoods = _load_loglikelihoods(source, limits) or [None] * row_count
     rows: list[Row] = []
     for index, row_loglikelihoods in enumerate(loglikelihoods):
@@ -99,15 +100,17 @@ def _load_numbers(source: OpenedTable, name: str) -> list[Any]:
 def _load_loglikelihoods(source: OpenedTable, limits: Limits) -> list[list[float] | None] | None:
     """Return the log-likelihoods of the options of each row; None where the task has no options.
 
-    A task of multiple choice has a column with the number of the right option and an accuracy among its metrics. A row
-    may be None too. DataError where the column needs more memory than `limits` allow.
+    A task of multiple choice has a column with the number of the right option and an accuracy among its metrics. A
+    single row is None where its cell is null. DataError where the column needs more memory than `limits` allow.
     """
-    # such as "gold_index"
+    # "doc.gold_index", or "gold_index" in older files
     has_right_option = any(name in source.columns for name in _RIGHT_OPTION_COLUMNS)
+    # such as "metric.acc" or "metric.loglikelihood_acc"; the prefixes "metric." and "metrics." hold no "acc" themselves
     has_accuracy = any("acc" in name for name in source.columns if name.startswith(_METRICS_PREFIXES))
     if not has_right_option or not has_accuracy:
         return None
-    for name in _LOGLIKELIHOOD_COLUMNS:  # the names of current and of older files
+    # "model_response.logprobs", or "predictions" and "pred_logits" in older files: the first that holds lists of floats
+    for name in _LOGLIKELIHOOD_COLUMNS:
         # Arrow's name of the type, such as list<element: double>
         kind = source.columns[name].kind if name in source.columns else ""
         is_list = kind.startswith(("list<", "large_list<"))

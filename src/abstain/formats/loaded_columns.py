@@ -16,6 +16,7 @@ from abstain._roles import COLUMN_NAMES, normalise_name
 from abstain._tables import is_number
 from abstain.errors import AbstainWarning, DataError
 from abstain.formats.columns import (
+    TRUTH_WORDS,
     OpenedTable,
     TextValues,
     UncertainError,
@@ -24,11 +25,15 @@ from abstain.formats.columns import (
     split_computed_name,
 )
 from abstain.formats.roles import RoleColumns
-from abstain.formats.safety import MAX_LISTED_NAMES, count_noun, display_name, file_error, has_or_have
+from abstain.formats.safety import (
+    MAX_LISTED_NAMES,
+    count_noun,
+    display_name,
+    file_error,
+    has_or_have,
+    list_names,
+)
 
-TRUTH_WORDS = dict.fromkeys(("true", "1", "yes", "t"), 1.0) | dict.fromkeys(("false", "0", "no", "f"), 0.0)
-"""Words for true (1) and false (0), in lower case; an empty cell is NaN."""
-TRUTH_WORDS[""] = np.nan
 HOW_TO_WRITE_NUMBERS = (
     "Write plain numbers, without % signs or units. Leave a cell without one empty, and say --missing left_out or "
     "--missing last."
@@ -83,11 +88,12 @@ class BlankOutcomesError(DataError):
 
 def explain_grades(column: str, words: Iterable[str]) -> str:
     """Return a sentence that asks what the words or numbers of a column of grades mean, with the options to say it."""
-    listed = sorted(set(words) - {""})[:MAX_LISTED_NAMES]
+    all_words = sorted(set(words) - {""})
+    listed = all_words[:MAX_LISTED_NAMES]
     grades = ",".join(f"{display_name(word)}=MEANING" for word in listed)
     kind = "numbers" if all(map(is_number, listed)) else "words"
     return (
-        f"`{display_name(column)}` grades by {kind} ({', '.join(map(display_name, listed))}). Say what each means, "
+        f"`{display_name(column)}` grades by {kind} ({list_names(all_words)}). Say what each means, "
         f"right, wrong or unanswered: -c correct={shlex.quote(display_name(column))} --grades {shlex.quote(grades)}"
     )
 
@@ -185,7 +191,7 @@ class LoadedColumns:
             if {"correct", "error"} & self.values_by_role.keys():
                 # Where several classes tie for the largest score, the file's predictions may be any of them.
                 has_one_maximum = (scores == scores.max(axis=1, keepdims=True)).sum(axis=1) == 1
-                self.refuse_contradicted_correctness(is_wrong=is_wrong, is_known=has_one_maximum)
+                self.refuse_contradicted_correctness(is_wrong, is_known=has_one_maximum & has_value(labels))
             self.warn_if_never_wrong(np.where(has_value(labels), is_wrong, np.nan))
         if kind == "probs":
             scores = self.normalise_rounded(scores)  # raises where sums are too far from one
@@ -622,10 +628,11 @@ class LoadedColumns:
                 )  # NaN is not equal to itself
                 for column in clusters.T.tolist()
             ]
-        # `has_value`: for each row, is the cell neither empty nor NaN?
+        # `has_value`: for each row, is the cell neither empty nor NaN? One empty cell of two is enough.
         is_missing = ~np.all([has_value(column) for column in columns], axis=0)
         if is_missing.any():
             count = int(is_missing.sum())
+            # `roles` gives the name of the column, or both names with a comma
             raise self.error(
                 f"{count_noun(count, 'row')} {has_or_have(count)} nothing in `{display_name(self.roles['clusters'])}`, "
                 f"the clusters, first row {int(np.argmax(is_missing)) + 1:,}. Give each a name of its own if it is "
@@ -672,7 +679,12 @@ class LoadedColumns:
             except DataError as problem:
                 if role in self.stated_roles:
                     raise
-                warnings.warn(f"{problem} The column is left out.", AbstainWarning, stacklevel=4)
+                # one call deeper than where class scores are loaded
+                warnings.warn(
+                    f"{problem} The column is left out.",
+                    AbstainWarning,
+                    stacklevel=_CALLER_OF_READ_PREDICTIONS + 1,
+                )
             else:
                 masks.append(truth == value_of_unanswerable)
         if not masks:
@@ -759,9 +771,10 @@ class LoadedColumns:
     def require_truth_values(self, role: str) -> np.ndarray:
         """Return 1 for true and 0 for false in each row as float64; NaN for an empty cell.
 
-        The values of the role must be booleans, 0 and 1, or words of `TRUTH_WORDS` (true, yes, t, 1, false, no, f, 0)
-        in any case; DataError otherwise. `values_by_role` maps roles ("labels", ...) to loaded columns, `roles` to
-        their names. `TextValues` hold each distinct text once, and in `code_of_row` the index of each row's text.
+        The values of the role must be booleans, 0 and 1, or words of `TRUTH_WORDS` (true, yes, t, 1, false, no, f, 0,
+        and "" for NaN) in any case; DataError otherwise. `values_by_role` maps roles ("labels", ...) to loaded columns,
+        `roles` to their names. `TextValues` hold each distinct text once, and in `code_of_row` the index of each row's
+        text.
         """
         values = self.values_by_role[role]
         if isinstance(values, TextValues):

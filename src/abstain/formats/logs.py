@@ -33,6 +33,7 @@ SCALES = {
     "mixed": StatedScale(highest=100.0, percent_above=1.0),
 }
 MIN_ROWS_TO_JUDGE_SCALE = 8  # new answers; with fewer, percentages may all be 1 or less
+EVERY_ROW = "every row"  # what is said of which rows are answered where nothing says it
 LOSS_OF_GRADE = {"right": 0.0, "wrong": 1.0, "unanswered": np.nan}
 _CHOICES: dict[str, Sequence[str]] = {
     "unanswered": ("abstained", "wrong"),
@@ -340,15 +341,16 @@ class Log(Printable):
         """Return keyword arguments of `Predictions` for the rows that count; all confidences are on the same rows.
 
         Rows that were not scored are left out, and answers that lack one of the confidences too unless `rules.missing`
-        is "last". By `rules.unanswered`, an unanswered question is wrong and ranked last (its row is marked in
-        "refused"), or an abstention (marked in "abstained"). `rules` replace those that the log was read by; what they
-        leave open gets the defaults for one file. The log must have a confidence. `answered` is a mask of the rows with
-        an answer, `scored` one of those that have a loss or need none since there is no answer.
+        is "last". A question that the model did not answer is, by `rules.unanswered`, "wrong" and ranked last (its row
+        is marked in "refused"), or "abstained" (marked in "abstained", and its loss is never read). "unanswerable"
+        marks questions that have no right answer, whatever the model did. `rules` replace those that the log was read
+        by; what they leave open (None) gets the default for one file. The log must have a confidence. `answered` is a
+        mask of the rows with an answer, `scored` one of those that have a loss or need none since there is no answer.
 
         DataError where no row is left, or where an unanswered question is to count as wrong and the losses are not
         those of right and wrong answers.
         """
-        rules = (rules or self.rules).settled(loss_name=self.loss_name)
+        rules = (rules or self.rules).settled(loss_name=self.loss_name)  # fills in what they leave open
         if rules.unanswered == "wrong" and not self.is_graded:
             raise file_error(
                 self.path, "an unanswered question can count as wrong only where answers are right or wrong."
@@ -356,30 +358,31 @@ class Log(Printable):
         rows = self.scored  # a mask of the rows that count
         if rules.missing != "last":
             rows = rows & (self._has_all_confidences() | ~self.answered)
-        # abstentions have no loss to be measured
+        # the loss of an abstention is never read
         rows_with_loss = rows if rules.unanswered == "wrong" else rows & self.answered
         if not rows_with_loss.any():
             raise file_error(self.path, "no question has an answer with a score and a confidence.")
-        ranked = {
-            name: _rank_missing_last(signal, self.answered)[rows] for name, signal in self.signals.items()
+        # the same numbers, and one below all others for a row without an answer or a confidence
+        filled_signals = {
+            name: _fill_with_lowest(signal, self.answered)[rows] for name, signal in self.signals.items()
         }
         fields: dict[str, Any] = {
             "n": int(rows.sum()),
-            "signals": ranked,  # confidences by name; missing ones have the lowest rank
-            "gapped_signals": {  # missing ones are NaN
+            "signals": filled_signals,  # confidences by name
+            "gapped_signals": {  # the same, NaN for a missing one
                 name: np.where(np.isfinite(signal), signal, np.nan)[rows]
                 for name, signal in self.signals.items()
             },
             "features": {name: numbers[rows] for name, numbers in self.features.items()},
             "categories": {name: texts[rows] for name, texts in self.categories.items()},
-            "confidence": next(iter(ranked.values())),  # the first ranks the answers
+            "confidence": next(iter(filled_signals.values())),  # the first ranks the answers
             "loss": self.losses_with_unanswered_wrong(rows),
             "loss_name": self.loss_name,
         }
         columns = {
             "groups": self.groups,
             "sample_weight": self.sample_weight,
-            "cost": self.cost,
+            "cost": self.cost,  # of each answer
             "unanswerable": self.unanswerable,
             "prediction": self.prediction,
             "label_words" if isinstance(self.labels, TextValues) else "labels": self.labels,
@@ -388,7 +391,7 @@ class Log(Printable):
         fields |= {name: values[rows] for name, values in columns.items() if values is not None}
         if rules.unanswered == "abstained" and not self.answered[rows].all():
             fields["abstained"] = ~self.answered[rows]
-        elif not self.answered[rows].all():
+        elif not self.answered[rows].all():  # they count as wrong
             fields["refused"] = ~self.answered[rows]
         ids = self.row_ids()  # a column, loaded only where files are put in one order
         if ids is not None:
@@ -400,7 +403,7 @@ class Log(Printable):
         return f"Log({display_name(self.path)}, {self.n:,} rows, {signals}, {self.tool})"
 
 
-def _rank_missing_last(confidence: np.ndarray, answered: np.ndarray) -> np.ndarray:
+def _fill_with_lowest(confidence: np.ndarray, answered: np.ndarray) -> np.ndarray:
     """Return a confidence in which rows without an answer or without a finite number are tied below all others.
 
     They get the next float below the smallest confidence; 0 where no row has an answer with a confidence.

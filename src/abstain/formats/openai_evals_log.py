@@ -153,6 +153,7 @@ def read_simple_evals(path: Path, content: Any, load_json: LoadJson) -> LogConte
     facts = LogFacts(
         tool="simple-evals",
         column_of_role={
+            # {"correct": column}; empty where the user has to name one
             **assign_correct_role(correctness_columns, prefer=("score",)),
             "question": "question",
         },

@@ -16,7 +16,7 @@ from abstain.evaluation import chance
 from abstain.evaluation.vectors import DEFAULT_SCORES, expand_names
 from abstain.formats.columns import Column, TextValues, Values, as_array
 from abstain.formats.learning_columns import LENGTH_OF
-from abstain.formats.logs import Log, Rules
+from abstain.formats.logs import EVERY_ROW, Log, Rules
 from abstain.formats.safety import count_noun, display_name, file_error, is_or_are, naming_file
 
 if TYPE_CHECKING:
@@ -211,6 +211,7 @@ class Predictions(Printable):
             score_module.by_name(score).name: self.compute_or_take_confidence(score)
             for score in expand_names(scores, default_scores, allowed_scores)
         }
+        # None and "all" name no loss to check: the 0/1 loss is the only one
         for name in expand_names(losses, default=(), all_names=()):
             self.loss_and_confidence("max_softmax", name)  # raises for a loss other than "zero_one"
         return replace(
@@ -262,11 +263,15 @@ class Predictions(Printable):
 
         All others are ranked last by a number that the file does not hold.
         """
-        name = self.name_of_ranking() or ""
-        masks = self._rows_with_own_confidence([name])
-        if not masks:
+        has_own = self.has_own_confidence()
+        if has_own is None:
             return self
-        return self.rows(np.flatnonzero(masks[name])) if masks[name].any() else None
+        return self.rows(np.flatnonzero(has_own)) if has_own.any() else None
+
+    def has_own_confidence(self) -> np.ndarray | None:
+        """Return which samples have the confidence that ranks them, as a mask; None where all have it."""
+        name = self.name_of_ranking() or ""
+        return self._rows_with_own_confidence([name]).get(name)
 
     def _unanswerable_if_refusals_abstain(self) -> np.ndarray | None:
         """Return `unanswerable`; None where refusals count as wrong answers, so that no abstention can be right."""
@@ -432,7 +437,8 @@ class Predictions(Printable):
         inputs = self.learning_inputs()
         self._refuse_missing_inputs(learned, inputs)  # raises with the options that name the columns
         with naming_file(self.path):  # puts the file's name before the message of an error
-            confidence = np.asarray(learned(**inputs))  # one number per sample
+            # one number per sample; rows without an answer are not compared with those that it was learned from
+            confidence = np.asarray(learned(**inputs, abstained=self._unanswered()))
         # below all others where a question without an answer counts as wrong
         confidence = self._rank_refused_last(confidence)
         signals = {LEARNED: confidence}  # "learned": confidences by name; the first ranks the answers
@@ -451,6 +457,20 @@ class Predictions(Printable):
             if self.classes:
                 changes["labels"] = self.true_and_given_classes().true_class  # names, as the predictions are
         return replace(self, logits=None, probs=None, **changes)
+
+    def _unanswered(self) -> np.ndarray | None:
+        """Return a mask of the samples without an answer, abstentions or counted as wrong; None where all have one."""
+        masks = [mask for mask in (self.abstained, self.refused) if mask is not None]
+        return np.logical_or.reduce(masks) if masks else None
+
+    @property
+    def tells_unanswered(self) -> bool:
+        """Does a column say which samples have an answer, or does one have none?"""
+        is_unanswered = self._unanswered()
+        if is_unanswered is not None and is_unanswered.any():
+            return True
+        is_stated = self.column_of_role.get("answered", EVERY_ROW) != EVERY_ROW
+        return is_stated or not self.column_of_role.keys().isdisjoint(("prediction", "abstained"))
 
     def _refuse_missing_inputs(self, learned: LearnedConfidence, inputs: Mapping[str, Any]) -> None:
         """Raise DataError, with the options that name the columns, where inputs of a learned confidence are missing.
@@ -475,6 +495,17 @@ class Predictions(Printable):
         missing = [name for names in names_by_role.values() for name in names if name not in present_names]
         if not missing:
             return
+        for name in missing:
+            column = name.removeprefix(LENGTH_OF)  # of a feature that is the length of a text
+            other_name = column if name.startswith(LENGTH_OF) else f"{LENGTH_OF}{column}"
+            if other_name in inputs.get("features", ()):
+                holds, needed = (
+                    ("text", "numbers") if other_name.startswith(LENGTH_OF) else ("numbers", "text")
+                )
+                raise file_error(
+                    self.path,
+                    f"column `{display_name(column)}` holds {holds}, and the learned confidence reads {needed} from it.",
+                )
         options = []
         for role, names in names_by_role.items():
             if not set(names).isdisjoint(missing):
@@ -565,38 +596,40 @@ def reading_notes(models: Sequence[Predictions]) -> list[str]:
     A sentence lists the share of questions of each model that it applies to; there are none where every model answered
     everything with a confidence. In a log, `unanswered` and `share_without_confidence` are shares from 0 to 1, and
     `rules` say how these rows count. Models without a log, such as those with class scores, may have abstentions:
-    `abstained` and `refused` (that count as wrong) are masks of the samples, or None.
+    `abstained` and `refused` (that count as wrong) are masks of the samples, or None. Where a learned confidence is the
+    only one, every answer has it.
     """
     logs = {display_name(model.name): model.log for model in models if model.log is not None}
+    ranked_by_learned = {display_name(model.name) for model in models if list(model.signals) == [LEARNED]}
     # of class scores, those that count as wrong; their abstentions are listed below
-    refused_shares = {
-        display_name(model.name): float(model.refused.mean())
+    refused_parts = {
+        display_name(model.name): _Part(int(model.refused.sum()), model.n)
         for model in models
-        if model.log is None and model.refused is not None
+        if model.log is None and model.refused is not None and model.refused.any()
     }
     notes = []
     # rule ("wrong" or "abstained") -> what it means in words, and the other rule
     for rule, (meaning, other_rule) in _UNANSWERED_RULES.items():
-        shares = {
-            name: log.unanswered
+        parts = {
+            name: _part_of_rows(log.unanswered, log.scored)
             for name, log in logs.items()
             if log.unanswered and log.rules.unanswered == rule
         }
         if rule == "wrong":
-            shares |= {name: share for name, share in refused_shares.items() if share}
-        if shares:
+            parts |= refused_parts
+        if parts:
             notes.append(
                 f"Unanswered questions {meaning} (--unanswered {other_rule} for the other view): "
-                f"{_list_shares(shares)}."
+                f"{_list_parts(parts)}."
             )
     for rule, meaning in _MISSING_RULES.items():  # "last" or "left_out", and what it means in words
-        shares = {
-            name: log.share_without_confidence
+        parts = {
+            name: _part_of_rows(log.share_without_confidence, log.answered & log.scored)
             for name, log in logs.items()
-            if log.share_without_confidence and log.rules.missing == rule
+            if log.share_without_confidence and log.rules.missing == rule and name not in ranked_by_learned
         }
-        if shares:
-            notes.append(f"Answers without a confidence are {meaning}: {_list_shares(shares)}.")
+        if parts:
+            notes.append(f"Answers without a confidence are {meaning}: {_list_parts(parts)}.")
     for model in models:
         name = display_name(model.name)
         is_listed_above = name in logs and logs[name].unanswered
@@ -610,23 +643,41 @@ def reading_notes(models: Sequence[Predictions]) -> list[str]:
 
 def attempt_notes(models: Sequence[Predictions]) -> list[str]:
     """A sentence with the share of questions that each model did not attempt; none where all attempted everything."""
-    shares = {
-        display_name(model.name): float(model.abstained.mean())
+    parts = {
+        display_name(model.name): _Part(int(model.abstained.sum()), model.n)
         for model in models
         if model.abstained is not None and model.abstained.any()
     }
-    if not shares:
+    if not parts:
         return []
-    return [f"Not attempted, so neither right nor wrong: {_list_shares(shares)}."]
+    return [f"Not attempted, so neither right nor wrong: {_list_parts(parts)}."]
 
 
-def _list_shares(share_of_model: Mapping[str, float]) -> str:
-    """Return the models with the largest shares in words ("a 12.0%, b 3.5%"), and how many models are not listed.
+class _Part(NamedTuple):
+    """Some rows of a model, at least one.
 
-    `share_of_model` maps names to fractions of 1.
+    >>> print(_Part(3, 25), _Part(1, 12_031), sep=", ")
+    12.0%, 1 of 12,031
     """
-    ranked = sorted(share_of_model.items(), key=lambda item: -item[1])
-    listed = ", ".join(f"{name} {share:.1%}" for name, share in ranked[:_MAX_LISTED_MODELS])
+
+    row_count: int
+    total: int
+
+    def __str__(self) -> str:
+        share = f"{self.row_count / self.total:.1%}"
+        return f"{self.row_count:,} of {self.total:,}" if share == "0.0%" else share
+
+
+def _part_of_rows(share: float, rows: np.ndarray) -> _Part:
+    """Return how many of the rows of a mask a share of them is."""
+    total = int(rows.sum())
+    return _Part(round(share * total), total)
+
+
+def _list_parts(part_of_model: Mapping[str, _Part]) -> str:
+    """Return the models with the largest shares in words ("a 12.0%, b 3.5%"), and how many models are not listed."""
+    ranked = sorted(part_of_model.items(), key=lambda item: -item[1].row_count / item[1].total)
+    listed = ", ".join(f"{name} {part}" for name, part in ranked[:_MAX_LISTED_MODELS])
     hidden_count = len(ranked) - _MAX_LISTED_MODELS
     if hidden_count > 0:
         listed += f" and {count_noun(hidden_count, 'other model')}"

@@ -6,6 +6,7 @@ and confidences. Every option of the user is obeyed for every kind of file, or r
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from abstain._roles import role_of
-from abstain.errors import AbstainWarning, DataError
+from abstain.errors import AbstainWarning, DataError, InputError
 from abstain.formats.answers import (
     add_repeats,
     count_models,
@@ -43,7 +44,7 @@ from abstain.formats.logs import Log, Rules, make_distinct
 from abstain.formats.predictions import Predictions
 from abstain.formats.readers import open_source
 from abstain.formats.roles import RoleColumns, order_by_stated_classes
-from abstain.formats.safety import MAX_LISTED_NAMES, Limits, display_name, file_error
+from abstain.formats.safety import Limits, display_name, file_error, list_names
 
 # Roles whose columns are used, by the kind of file.
 _COMMON_ROLES = {
@@ -137,6 +138,11 @@ def read_predictions(
     >>> abstain.evaluate(**read.arguments(), metrics=["risk"]).best("risk").estimate
     0.3333333333333333
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(
+            f"read_predictions: `path` must be that of a file, got {type(path).__name__}. A table in memory is read by "
+            f"`abstain.evaluate(table)`; arrays need no reading."
+        )
     limits = limits or Limits()
     source = open_source(path, format=format, limits=limits)
     return make_predictions(
@@ -302,7 +308,7 @@ def _note_several_models(source: OpenedTable, roles: Mapping[str, RoleColumns], 
             f"measured as one: compare them with `abstain compare --by {display_name(name)}`, or read one with "
             f"--only {display_name(name)}=VALUE."
         )
-        warnings.warn(message, AbstainWarning, stacklevel=3)
+        warnings.warn(message, AbstainWarning, stacklevel=3)  # the caller of `make_predictions`
 
 
 def _load_fields(
@@ -386,10 +392,9 @@ def _find_refusing_classes(options: _UserOptions, fields: Mapping[str, Any]) -> 
     names = TextValues.of(classes)  # one row per class
     for refusal in options.rules.refusals:
         if not find_refusals(names, [refusal]).any():
-            listed = ", ".join(display_name(name) for name in classes[:MAX_LISTED_NAMES])
             raise file_error(
                 options.source.path,
-                f"--refusals names {display_name(refusal)!r}, which is not one of the classes: {listed}.",
+                f"--refusals names {display_name(refusal)!r}, which is not one of the classes: {list_names(classes)}.",
             )
     means_abstention = find_refusals(names, options.rules.refusals)  # for each class
     return means_abstention[class_scores.argmax(axis=1)]
@@ -705,6 +710,9 @@ def read_unlabelled(
         fields = _load_outputs(source, roles, output_role, tolerance)
     if to_learn:
         fields |= load_learning_columns(source, roles)
+    fields["column_of_role"] = {  # only of what says which rows have an answer
+        role: str(roles[role]) for role in ("prediction", "answered", "abstained") if role in roles
+    }
     fields["groups"] = source.load("groups", roles["groups"]) if "groups" in roles else None
     classes_in_file = source.load("classes", roles["classes"]) if "classes" in roles else None
     # those that the user states, those of a column or of the file, or else the ends of the columns' names

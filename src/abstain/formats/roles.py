@@ -60,26 +60,26 @@ def truth_role_of(name: str) -> str | None:
 def columns_by_role(user_columns: Mapping[str, str]) -> dict[str, str]:
     """Return the user's column names by role, where the user may have written a role by any of its names.
 
-    Columns of an uncertainty are confidences, with a minus sign before their names. InputError where two keys are names
-    of the same role ("group" and "groups"). `role_of` gives the role that a name stands for; `_change_sign` puts a
-    minus before a column name, or removes one.
+    Columns of an uncertainty are confidences, with a minus sign before their names; they may be stated in addition to
+    confidences. InputError where two other keys are names of the same role ("group" and "groups"). `role_of` gives the
+    role that a name stands for; `_change_sign` puts a minus before a column name, or removes one.
 
     >>> columns_by_role({"uncertainty": "entropy,-certainty"})
     {'confidence': '-entropy,certainty'}
     """
     by_role: dict[str, str] = {}
+    stated_roles: set[str] = set()  # of the keys other than "uncertainty"
     for key, column_name in user_columns.items():  # one name, or several with commas
         role = role_of(key)
         if normalise_name(key) == UNCERTAINTY:  # the role is "confidence"
             column_name = ",".join(_change_sign(name.strip()) for name in column_name.split(","))
-            if role in by_role:  # an uncertainty may be stated in addition to confidences
-                by_role[role] += f",{column_name}"
-                continue
-        if role in by_role:
+        elif role in stated_roles:
             raise InputError(
                 f"columns: {role} is given twice, {by_role[role]!r} and {column_name!r}. Name one column."
             )
-        by_role[role] = column_name
+        else:
+            stated_roles.add(role)
+        by_role[role] = f"{by_role[role]},{column_name}" if role in by_role else column_name
     return by_role
 
 

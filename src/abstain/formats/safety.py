@@ -11,7 +11,7 @@ import importlib
 import io
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +133,17 @@ def one_line(error: BaseException) -> str:
     start_of_whole_words = start.rpartition(" ")[0] or start
     end_of_whole_words = end.partition(" ")[2] or end
     return f"{start_of_whole_words} ... {end_of_whole_words}"
+
+
+def list_names(names: Sequence[object], most: int = MAX_LISTED_NAMES) -> str:
+    """Return names or values in one line: at most `most` of them, and how many more there are.
+
+    >>> list_names(["art", "law"]), list_names(["art", "law", "music"], most=2)
+    ('art, law', 'art, law and 1 more')
+    """
+    listed = ", ".join(map(display_name, names[:most]))
+    hidden_count = len(names) - most
+    return f"{listed} and {hidden_count:,} more" if hidden_count > 0 else listed
 
 
 @contextmanager

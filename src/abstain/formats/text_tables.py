@@ -301,7 +301,7 @@ def _join_chunks(chunks: list[CellValues]) -> Column:
     if any(isinstance(part, TextValues) for part in values):
         return Column.of(_join_texts(values))
     # int64 and float64 together become float64
-    column = Column.of(np.concatenate(values))  # type: ignore[arg-type]
+    column = Column.of(np.concatenate(values))
     has_texts = [chunk.texts is not None for chunk in chunks]
     # Whole numbers with empty cells are floats because of the NaN, and carry texts.
     is_whole = [

@@ -76,6 +76,7 @@ def read_uqlm(path: Path, content: Any, load_json: LoadJson) -> LogContent:
     facts = LogFacts(
         tool="UQLM",
         column_of_role={
+            # {"correct": the only column}; empty where there are several, of which the user has to name one
             **assign_correct_role(correctness_columns),
             "question": "question",
             "prediction": "answer",

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abstain._tables import count_noun, count_samples
+from abstain._tables import count_noun, count_samples, is_or_are
 from abstain.calibration import calibration_error
 from abstain.display import CurveLine, thinned
 from abstain.errors import AbstainError, InputError
 from abstain.evaluation import Comparison
 from abstain.evaluation.comparison import VERDICTS_DEPEND_ON_TIES
+from abstain.evaluation.graded import message_without_function
 from abstain.formats import Log, Predictions, replacing
 from abstain.inference import interval
 from abstain.inference.ratios import estimate_from_answers
@@ -327,6 +328,35 @@ def _numbers_of_log(log: Log, ranked_answers: _RankedAnswers | None) -> dict[str
     return {_CALIBRATION_COLUMN: root_mean_square_gap, **numbers}
 
 
+def calibration_notes(models: Mapping[str, tuple[Predictions, str]]) -> list[str]:
+    """A sentence for each model whose calibration error is missing on a board, with the reason.
+
+    `models` holds the predictions of each model and the name of a score, which is not read, by name in the ranking.
+    Empty where no model has a calibration error, since the board has no such column then.
+    """
+    reasons: dict[str, str] = {}
+    has_column = False
+    for name, (predictions, _) in models.items():
+        log = predictions.log
+        ranked_answers = None if log is None or not log.is_graded else _ranked_answers(predictions, log)
+        if ranked_answers is None:
+            continue
+        try:
+            calibration_error(1 - ranked_answers.losses, ranked_answers.confidence)
+        except AbstainError as error:
+            confidence = ranked_answers.confidence
+            outside_count = int(np.count_nonzero((confidence < 0) | (confidence > 1)))
+            reasons[name] = message_without_function(error)
+            if outside_count:
+                values = count_noun(outside_count, "value")
+                reasons[name] = f"{values} of the confidence {is_or_are(outside_count)} outside 0 to 1"
+        else:
+            has_column = True
+    if not has_column:
+        return []
+    return [f"{name} has no calibration error: {reason.rstrip('.')}." for name, reason in reasons.items()]
+
+
 def _graded_content(
     comparison: Comparison, models: Mapping[str, tuple[Predictions, str]], loss: str
 ) -> dict[str, Any]:
@@ -347,7 +377,8 @@ def _graded_content(
         answers_of_model[name] = GradedAnswers(
             right=np.where(attempted, 1 - losses, 0.0),  # from 0 to 1; 0 where there is no answer
             attempted=attempted,
-            # None where refusals count as wrong: nobody abstains then, so there are no scores of abstention
+            # Which questions have no right answer, None if unknown. Also None where refusals count as wrong: nobody
+            # abstains then, so there are no scores of abstention.
             unanswerable=predictions.graded_arguments()["unanswerable"],
         )
     shown_metrics: dict[str, AnswerMetric] = {}  # by key: all that apply to some model, each once

@@ -146,13 +146,13 @@ def _describe_costs(rule: Cascade) -> str:
             return person_cost
         advice = describe_help(rule.advice, rule.n, rule.clusters, is_zero_one=rule.zero_one)
         return f"{advice} {person_cost}"
-    low, high = rule.cost_interval
+    low, high = rule.cost_interval  # always at level 0.95
     cost = f"A case costs {format_number(rule.cost)}{unit} on average"
     interval = f"95% interval {format_number(low)} to {format_number(high)}"
     # `risk` is None only where the rule is not feasible
     observed = risk_text(rule.risk or 0.0, rule.zero_one)
     outcome = f"{observed} of the answers are wrong" if rule.zero_one else f"the mean loss is {observed}"
-    note = f" {rule.note}" if rule.note else ""
+    note = f" {rule.note}" if rule.note else ""  # such as why a single model is enough
     return f"{cost} ({interval}; no cost is promised). {person_cost} On these data {outcome}.{note}"
 
 
@@ -167,6 +167,7 @@ def _stages_table(rule: Cascade) -> str:
     for name in rule.names:
         share = rule.shares.get(name, 0.0)
         share_cell = Cell(percent(share), csv=(csv_number(share),))
+        # such as "where max_softmax is at least 0.9", or "never asked" for a model that is not in the cascade
         rows.append([text(name), text(_describe_stage(rule, name)), share_cell])
     share = rule.shares.get(PERSON, 0.0)
     cost_of_person, _ = rule.person  # the other is the mean loss of a person's answers

@@ -32,6 +32,8 @@ from abstain.thresholds.rules import key_text
 # risks that people ask for; the page shows those between "not even this can be promised" and "answer everything"
 RISKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 USUAL_RISK = 0.05  # where the page starts if the user asks for no risk
+EVERY_ANSWER = "every answer with a confidence"  # a rule that rejects only what a rule for gaps ranks last
+_EVERYTHING = "everything"  # a point of a curve that accepts these, too
 _SHARED_PART = (
     "\u0001"  # stands for the part that all rules of a model share; JSON never holds this character
 )
@@ -277,6 +279,7 @@ def describe_rule(
         data = f"On these data that is {accepted:,} of {count_noun(predictions.n, 'case')}, and {outcome}."
     else:
         data = f"On these data, by weight, {outcome}."
+    # the condition is a sentence such as "Answer where the confidence is at least 0.83."
     return f"{_describe_condition(rule, predictions, score, curve)} {data}"
 
 
@@ -311,6 +314,8 @@ def _describe_condition(
         return "Answer every case."
     name = score if predictions.has_class_scores else "the confidence"
     border = rule_border(rule, predictions, score, curve)
+    if border == EVERY_ANSWER:
+        return f"Accept {EVERY_ANSWER}."
     return f"Answer where {name} is {border if border.startswith('above') else f'at least {border}'}."
 
 
@@ -323,15 +328,38 @@ def certified_point(curve: RiskCoverageCurve, rule: Threshold) -> int:
     return int(np.argmin(np.abs(curve.coverage - coverage)))
 
 
+def count_ranked_last(predictions: Predictions, curve: RiskCoverageCurve) -> int:
+    """How many samples at the last point of a curve have no confidence of their own; 0 unless all of them have none.
+
+    They are unanswered questions that count as wrong, and answers without a confidence: all are tied below all others,
+    at a number that the file does not hold. Samples that abstained, or have weight 0, are not on the curve.
+    """
+    has_own = predictions.has_own_confidence()  # None: all have one
+    if has_own is None:
+        return 0
+    is_in_curve = np.ones(len(has_own), dtype=bool)
+    if predictions.abstained is not None:
+        is_in_curve &= ~predictions.abstained
+    if predictions.sample_weight is not None:
+        is_in_curve &= predictions.sample_weight > 0
+    lacking_count = int(np.count_nonzero(is_in_curve & ~has_own))
+    last_count = int(np.diff(curve.count, prepend=0)[-1])
+    return lacking_count if lacking_count == last_count else 0
+
+
 def rule_border(rule: Threshold, predictions: Predictions, score: str, curve: RiskCoverageCurve) -> str:
     """The threshold of a rule as a number that accepts the same samples: "0.8271", or "above 0.8".
 
     A case is answered from the number on, except after "above": that is for a rule that lies just above a rejected
-    confidence (`rule.lies_above`), where this has few digits. The number is a plain value of the score (a probability,
+    confidence (`rule.lies_above`), where this has few digits. `EVERY_ANSWER` stands for a rule that rejects only what
+    has no confidence and is ranked last. The number is a plain value of the score (a probability,
     say), while the rule and the curve hold its rank key, which orders as the score does. The rule must be feasible.
     """
     # index of the point of the curve with the samples that the rule accepts
     point = certified_point(curve, rule)
+    rejects_last_point_alone = point + 2 == len(curve.threshold)
+    if rejects_last_point_alone and count_ranked_last(predictions, curve):
+        return EVERY_ANSWER
     if not rule.lies_above:
         return border_text(predictions, score, curve, point)
     name = score if predictions.has_class_scores else None
@@ -340,6 +368,7 @@ def rule_border(rule: Threshold, predictions: Predictions, score: str, curve: Ri
     shown = key_text(name, rejected)  # the plain value in few digits; "above" it is right only if it is exact
     if is_number(shown) and float(shown) == _plain_value(name, rejected):
         return f"above {shown}"
+    # the shortest number above the rejected confidence and not above the lowest accepted one
     return _number_between(name, rejected, float(curve.threshold[point]), is_near_rejected=True)
 
 
@@ -347,10 +376,12 @@ def border_text(predictions: Predictions, score: str, curve: RiskCoverageCurve, 
     """The threshold at a point of a curve as people know it: for class scores the value of the score, not its rank key.
 
     The number is not above the confidences that the point accepts, and above those that it rejects, however it is
-    rounded.
+    rounded. A point that accepts even what has no confidence, and is ranked last, is "everything".
     """
     name = score if predictions.has_class_scores else None
     is_last = point + 1 == len(curve.threshold)
+    if is_last and count_ranked_last(predictions, curve):
+        return _EVERYTHING
     rejected = -np.inf if is_last else float(curve.threshold[point + 1])
     return _number_between(name, rejected, float(curve.threshold[point]), is_near_rejected=False)
 
@@ -376,10 +407,12 @@ def _number_between(score: str | None, rejected: float, accepted: float, *, is_n
         low = -float(np.exp(-rejected))
         high = -float(np.exp(-accepted))
     else:
+        # as many as `key_text` shows; only scores that saturate, which round to 1 when they are sure, have rank keys
         digits = 6 if score is None or not scores.by_name(score).saturates else 4
         low = _plain_value(score, rejected)
         high = _plain_value(score, accepted)
     nearest = low if is_near_rejected else high
+    # above `low` and not above `high`; None if no decimal is
     number = _shortest_decimal(low, high, nearest, digits)
     if number is None:
         return accepted_text

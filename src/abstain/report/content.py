@@ -61,7 +61,8 @@ def versions(*names: str) -> dict[str, str]:
     Parameters
     ----------
     *names : str
-        Packages; by default all that abstain can use, with "not installed" for those that are missing.
+        Packages, of which missing ones are left out; by default all that abstain can use, with "not installed" for
+        those that are missing.
 
     Returns
     -------
@@ -416,11 +417,11 @@ def _measure_reliability(
         # In `samples` questions without an answer may count as wrong, with a confidence below all others, and rows may
         # be left out for lack of another confidence. So the rows are taken from the log.
         log = predictions.log
-        confidence = log.signals[score]
+        confidence = log.signals[score]  # NaN where a row lacks it
         # rows with an answer that has a grade and this confidence
         is_answered = log.scored & log.answered & np.isfinite(confidence)
         losses = log.loss
-        clusters = log.find_clusters()
+        clusters = log.find_clusters()  # one for each row of the log; None where answers are independent
     else:
         is_answered = np.ones(len(losses), dtype=bool)
         # at most one of them is set, by how refusals count
@@ -523,6 +524,7 @@ def _find_best_scores(
     """
     # Metrics with an influence function; paired tests of others resample, which takes too long for a page.
     metrics = [name for name in evaluation.metrics if by_name(name).is_smooth]
+    # work is measured in samples times tests, with a limit of 4e7
     test_count = len(evaluation.scores) * len(metrics) * len(evaluation.losses)
     best: dict[tuple[str, str], str] = {}
     if len(evaluation.scores) < 2 or predictions.n * test_count > MAX_SAMPLES_READ:

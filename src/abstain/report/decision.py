@@ -169,6 +169,7 @@ def decision_card(content: Content) -> str:
     guarantee = ""
     if rules:
         rule = rules[start]
+        # a sentence; a model may have answered only `answered_share` of all samples, and `rule.coverage` is of these
         promise = describe_promise(rule, best.certified.answered_share, is_zero_one=best.zero_one)
         facts = describe_rule(rule, best.predictions, best.score, best.curve, is_zero_one=best.zero_one)
         asked_risk = risk_text(rule.target, best.zero_one)
@@ -209,8 +210,9 @@ def _steps_table(model: ModelContent, is_shown: bool) -> str:
             continue
         # the coverage of a rule is a share of the cases that the model answered at all
         share_of_all_cases = rule.coverage * model.certified.answered_share
-        threshold = Cell("none needed", csv=("",))
+        threshold = Cell("none needed", csv=("",))  # for a rule that accepts everything
         if rule.coverage < 1:
+            # a plain value of the score, such as "0.83" or "above 0.8"
             shown_threshold = rule_border(rule, model.predictions, model.score, model.curve)
             # the CSV file has the number by which the rule decides, which may be a rank key of the score
             threshold = Cell(text(shown_threshold), csv=(csv_number(rule.value),))

@@ -184,7 +184,8 @@ def html_table(
     for index in range(len(head)):
         cells = [row[index] for row in rows]
         csv_widths.append(max((len(cell.csv) for cell in cells if isinstance(cell, Cell)), default=1))
-    # the titles of the columns of the CSV file, in an attribute from which the page's script reads them
+    # the titles of the columns of the CSV file, such as "AURC", "AURC low", "AURC high", in an attribute from which the
+    # page's script reads them
     csv_attributes = [_csv_attribute(_csv_titles(name, width)) for name, width in zip(head, csv_widths)]
     header = "".join(
         f'<th scope="col"{class_attribute}{csv_attribute}>{title}</th>'
@@ -192,6 +193,7 @@ def html_table(
     )
     body = ""
     for row in rows:
+        # in the tag of a cell the CSV values follow the class
         row_cells = (
             f"<td{class_attribute}{_rest_of_tag_and_content(cell)}</td>"
             for class_attribute, cell in zip(class_attributes, row)

@@ -15,6 +15,7 @@ from abstain.evaluation.chance import chance_warnings
 from abstain.formats import replacing
 from abstain.losses import loss_words
 from abstain.metrics.definitions import by_name
+from abstain.report.certified import border_text, count_ranked_last
 from abstain.report.content import (
     ESTIMATORS,
     Content,
@@ -65,24 +66,34 @@ _JUMPS = (0.5, 0.7, 0.8, 0.9, 0.95, 1)  # coverages to which the slider has a bu
 
 
 def about_ties(model: ModelContent) -> list[str]:
-    """Return sentences about what equal confidences mean for this model, and the notes of its evaluation.
+    """Return sentences, at least one, about what equal confidences mean for this model, and notes of its evaluation.
 
     Notes that the page shows elsewhere are left out. `model` holds everything that the page shows of one model.
     Sentences are plain text. `curve.n` counts the samples, and `curve.count` those that each threshold accepts.
     """
     curve = model.curve  # its points are thresholds, the strictest first
-    distinct_count = len(curve.threshold)
+    last_count = count_ranked_last(
+        model.predictions, curve
+    )  # samples without a confidence of their own, or 0
+    distinct_count = len(curve.threshold) - (last_count > 0)
     top_count = int(curve.count[0])  # samples that share the highest confidence
-    sentences = [f"{curve.n:,} samples share {distinct_count:,} different confidences ({model.score})."]
+    sharing_count = curve.n - last_count
+    sentences = [
+        f"{sharing_count:,} samples share {count_noun(distinct_count, 'different confidence')} ({model.score})."
+    ]
+    if last_count:
+        verb = "ranks" if last_count == 1 else "rank"
+        sentences.append(f"{count_noun(last_count, 'sample')} without a confidence {verb} below all of them.")
     if distinct_count == curve.n:
         sentences = [
             f"All {curve.n:,} samples have different confidences ({model.score}): there are no ties."
         ]
     if top_count > 1:
-        # `threshold_text` holds the thresholds of the slider, the strictest first
+        # the first point of the curve is the strictest threshold; its confidence is that of the samples at the top
+        top = border_text(model.predictions, model.score, curve, 0)
         sentences.append(
             f"{top_count:,} of them ({percent(top_count / curve.n)}) tie at the very top, "
-            f"{model.slider.threshold_text[0]}. No threshold can separate them, so coverage starts at "
+            f"{top}. No threshold can separate them, so coverage starts at "
             f"{percent(float(curve.coverage[0]))}, and the risk there, {format_risk(model, curve.risk[0])}, is that "
             f"of the smallest set that can be accepted. A program that sorts and cumulates would give a number that "
             f"depends on the order of the rows."
@@ -108,7 +119,7 @@ def scores_table(model: ModelContent, loss: str) -> str:
         direction = "lower" if entries[0].lower_is_better else "higher"
         title = f'{text(entries[0].label)}<br><span class="span">{direction} is better</span>'
         best = model.best.get((loss, entries[0].metric))  # None if no score is better than all others
-        places = estimate_decimals(entries)  # as many decimals as the intervals of the row need
+        places = estimate_decimals(entries)  # by which the median estimate of the row shows three digits
         cells = [estimate_cell(entry, places, best=entry.score == best) for entry in entries]
         # in the CSV file that the reader can save, the title of a row is the label alone
         rows.append([Cell(title, csv=(entries[0].label,)), *cells])
@@ -484,13 +495,15 @@ def _ties_by_model(content: Content, line_keys: Sequence[str], html_names: Seque
     """Make sentences about ties, as HTML, with a heading for each model if there are several.
 
     `line_keys` are images of the lines by which the figures draw the models, `html_names` the models' names as HTML,
-    both in the order of `content.models`.
+    both in the order of `content.models`. Sentences are plain text: `with_code` escapes HTML, and makes <code> of what
+    stands between backquotes. There is at least one sentence about each model.
     """
     parts_by_model = []
     for index, model in enumerate(content.models):
         model_part = "".join(f"<p>{with_code(sentence)}</p>" for sentence in about_ties(model))
         if len(content.models) > 1:
             model_part = f"<h3>{line_keys[index]} {html_names[index]}</h3>{model_part}"
+        # a block for each model
         parts_by_model.append(f"<div>{model_part}</div>")
     return "".join(parts_by_model)
 

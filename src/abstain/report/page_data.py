@@ -34,15 +34,17 @@ _MAX_RULE_CHARACTERS = (
 def embedded(content: Content, command: str = "") -> dict[str, Any]:
     """Return the data that the page's scripts read (`assets/page.js`): dicts, lists, text and numbers.
 
-    The scripts depend on these names. Models are in the order of `content.models`. `command` is the command line that
-    made the page, which the rules in it remember ("" for none). `content` has at least one model; their names differ.
-    A rule is a threshold with a promise.
+    The scripts find entries by their names. Models are in the order of `content.models`. `command` is the command line
+    that made the page, which the rules in it remember ("" for none). `content` has at least one model; their names
+    differ. A rule is a threshold with a promise. `content.level` is the confidence level of the intervals.
     """
     zero_one = all(model.zero_one for model in content.models)
     risk_noun = "error rate" if zero_one else "mean loss"
     loss_noun = "errors" if zero_one else "loss"
     names = [model.predictions.name for model in content.models]
-    ranked = names  # best first if there is a ranking, otherwise in the order of the files
+    # Best first if there is a ranking, otherwise in the order of the files. The comparison of a single model ranks its
+    # scores.
+    ranked = names
     if content.comparison is not None and len(names) > 1:
         ranked = list(content.comparison.names)
     short = short_names(names)
@@ -86,7 +88,7 @@ def _pack_rules(best_first: Sequence[ModelContent], command: str) -> dict[str, s
     """Return, by model, its certified rules as text for the page, for as many models as fit.
 
     `best_first` are the models in the order of the ranking: the first with a rule always has its rules in the page.
-    `command` is the command line that made the page. "Fit" is a limit on the characters of all rules of the page.
+    `command` is the command line that made the page. "Fit" is a limit of 200,000 characters for all rules of the page.
     """
     packed_rules: dict[str, str] = {}
     character_count = 0
@@ -94,6 +96,7 @@ def _pack_rules(best_first: Sequence[ModelContent], command: str) -> dict[str, s
         if not model.certified.is_any_feasible:  # no risk can be promised
             continue
         predictions = model.predictions
+        # the JSON of its rules, compressed into one text
         packed = pack_texts(rule_texts(model.certified, predictions, model.score, model.loss, command))
         character_count += len(packed)
         if packed_rules and character_count > _MAX_RULE_CHARACTERS:
@@ -108,6 +111,8 @@ def _rule_data(model: ModelContent) -> list[dict[str, Any]]:
 
     "step" is the step of the threshold slider that has the same threshold, counted from 0, None where a risk cannot be
     promised. `model` holds everything that the page shows of one model. A rule is feasible if its risk can be promised.
+    `certified.answered_share` is the share of all samples that the model answered. The coverage of a rule is a share of
+    these; `describe_promise` multiplies both, to say how many of all cases are answered.
     """
     rules = []
     for rule in model.certified.rules:
@@ -177,6 +182,7 @@ def _model_data(model: ModelContent, short_name: str, model_count: int, command:
         "rules": rules,  # one for each risk that can be chosen; empty where no test is possible
         "rule_start": model.certified.start,
         "no_rules": model.certified.reason,
+        # the command that applies a saved rule, and, without its risk, the one that makes and saves a rule
         "apply": apply_command(model.predictions, command),
         "make": make_command(model.predictions, command),
         "reliability": _reliability_data(model),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import abstain
 from abstain._tables import GROUPS_SHOWN
 from abstain.core.sorting import is_zero_one
-from abstain.errors import AbstainError
 from abstain.evaluation.results import worst_first
 from abstain.formats import Predictions, TextValues
 from abstain.inference.clusters import cluster_codes, split_two_way, two_way_variance
@@ -45,7 +43,7 @@ class Slider:
     coverage, risk : list of float
         Share of accepted samples, and their mean loss.
     low, high : list of float or None
-        Limits of the risk.
+        Limits of the risk at a threshold that was fixed beforehand.
     accepted : list of int
         How many samples are accepted, without those of weight 0.
     loss : list of float
@@ -163,56 +161,58 @@ def make_slider(
     threshold = curve.threshold[points].astype(np.float64)
     # at step k the first accepted_count[k] samples are accepted, and this is their total loss, without weights
     accepted_loss = np.append(0.0, np.cumsum(loss[most_confident_first]))[accepted_count]
-    coverages: list[float] = curve.coverage[points].tolist()
-    low, high = _risk_limits(predictions, samples, coverages, level)
+
+    def break_down(partition: Partition, **options: Any) -> Breakdown:
+        """The same steps by group; of a partition into a single group, the limits of all samples together.
+
+        `accepted_count` says how many samples of `most_confident_first` (indices) are accepted at each step. `options`
+        are others of `make_breakdown`, such as `digits`.
+        """
+        return make_breakdown(
+            partition,
+            most_confident_first,
+            loss,
+            weight,
+            predictions.clusters,
+            accepted_count,
+            level,
+            **options,
+        )
+
+    low, high = _risk_limits(predictions, len(loss), len(points), break_down)
     return Slider(
         threshold=threshold.tolist(),
         threshold_text=list(texts.values()),
-        coverage=coverages,
+        coverage=curve.coverage[points].tolist(),
         risk=curve.risk[points].tolist(),
         low=low,
         high=high,
         accepted=accepted_count.tolist(),
         loss=accepted_loss.tolist(),
-        parts=[
-            make_breakdown(
-                partition, most_confident_first, loss, weight, predictions.clusters, accepted_count, level
-            )
-            for partition in partitions
-        ],
+        parts=list(map(break_down, partitions)),
     )
 
 
 def _risk_limits(
-    predictions: Predictions, samples: Samples, coverages: list[float], level: float
+    predictions: Predictions,
+    sample_count: int,
+    step_count: int,
+    break_down: Callable[..., Breakdown],
 ) -> tuple[list[float | None], list[float | None]]:
-    """Return the lower and the upper limits of the risk at each coverage; None where there are none.
+    """Return the lower and the upper limits of the risk at each step, for a threshold that was fixed beforehand.
 
-    They are those of `abstain.evaluate` for the risk at this coverage, by the weights, clusters and abstentions of the
-    file. `samples` are losses and confidences of all samples, in the order of the file. There are no limits for a
-    single sample, nor for clusters of so many samples that a page would have to wait for them. `level` is two-sided.
-    Coverages are shares of all samples; both lists have one entry for each, in their order.
+    They are those of `abstain.evaluate` for the accepted samples alone, by their weights and clusters. Limits of the
+    risk at a coverage would be others: its threshold moves with the sample, which tells most where many samples tie
+    below the threshold. There are none (None) for clusters of so many samples that a page would have to wait for them.
+    `break_down` takes the samples in groups, and returns the numbers of the groups at each step.
     """
-    loss, confidence = samples
-    no_limits: list[float | None] = [None] * len(coverages)
-    # with clusters every coverage takes another pass over the samples
-    if predictions.clusters is not None and len(loss) * len(coverages) > MAX_SAMPLES_READ:
+    no_limits: list[float | None] = [None] * step_count
+    # with clusters every step takes another pass over them
+    if predictions.clusters is not None and sample_count * step_count > MAX_SAMPLES_READ:
         return no_limits, no_limits
-    try:
-        table = abstain.evaluate(
-            loss=loss,
-            confidence=confidence,
-            sample_weight=predictions.sample_weight,
-            abstained=predictions.abstained,
-            clusters=predictions.clusters,
-            metrics=[f"risk_at_coverage@{coverage!r}" for coverage in coverages],
-            level=level,
-            progress=False,
-        )
-    except AbstainError:  # one sample, or one cluster
-        return no_limits, no_limits
-    # one entry for each metric, that is, for each coverage
-    return [entry.low for entry in table.entries], [entry.high for entry in table.entries]
+    everything = break_down(Partition(np.zeros(sample_count, dtype=np.intp), ["all"], by="group"), digits=12)
+    # lists of the limits of the listed groups at each step: there is one group
+    return [limits[0] for limits in everything.low], [limits[0] for limits in everything.high]
 
 
 class Partition(NamedTuple):
@@ -231,6 +231,7 @@ def make_breakdown(
     clusters: np.ndarray | None,
     accepted_count: np.ndarray,
     level: float,
+    digits: int = 4,
 ) -> Breakdown:
     """At each step of the slider, list the worst groups by the lower limit of their mean loss, and sum up the others.
 
@@ -248,6 +249,8 @@ def make_breakdown(
         How many of `most_confident_first` are accepted at each step, ascending.
     level : float
         Confidence level of the limits.
+    digits : int
+        To which risks and limits are rounded: they take most of a page's size.
     """
     group_count = len(partition.names)
     codes = partition.codes
@@ -298,9 +301,9 @@ def make_breakdown(
         listed.append(worst_listed)
         numbers["accepted"].append(accepted[worst_listed].astype(int).tolist())
         numbers["loss"].append(round_six(accepted_loss[worst_listed]))
-        numbers["risk"].append(_round_four(risk[worst_listed]))
-        numbers["low"].append(_round_four(low[worst_listed]))
-        numbers["high"].append(_round_four(high[worst_listed]))
+        numbers["risk"].append(_round_to(digits, risk[worst_listed]))
+        numbers["low"].append(_round_to(digits, low[worst_listed]))
+        numbers["high"].append(_round_to(digits, high[worst_listed]))
         for name, first in (("unlisted", GROUPS_SHOWN), ("folded", GROUPS_UNFOLDED)):
             summed_groups = worst[first:]
             mass = float(accepted_mass[summed_groups].sum())
@@ -513,6 +516,6 @@ def round_six(values: np.ndarray) -> list[float]:
     return [int(value) if value.is_integer() else value for value in rounded]
 
 
-def _round_four(values: np.ndarray) -> list[float | None]:
-    """Round to four digits; nan becomes None, since JSON has no nan."""
-    return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values.tolist()]
+def _round_to(digits: int, values: np.ndarray) -> list[float | None]:
+    """Round to this many digits; nan becomes None, since JSON has no nan."""
+    return [float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in values.tolist()]

@@ -912,7 +912,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
             method=method,
             params=arguments.to_estimator or None,
         )
-        class_columns = as_class_columns(response)  # a binary decision value becomes two columns
+        # shape (samples, classes); a binary decision value becomes two columns
+        class_columns = as_class_columns(response)
         classes = np.unique(np.asarray(y))  # the order of the columns that `cross_val_predict` returns
         predicted = classes[np.argmax(class_columns, axis=1)]
         return CalibrationSamples(
@@ -1263,6 +1264,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         left to the person. Raises InputError for estimators, costs, `cv` or an abstain label that cannot be used. `X`
         holds the inputs, one row per sample. `y` holds the true classes, one per sample.
         """
+        # X can be indexed by row, y is a numpy vector; ValueError if y is None
         X, y = _check_X_y("CascadeClassifier", X, y)
         check_classification_targets(y)
         # arrays of one label per sample, or None
@@ -1365,6 +1367,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"CascadeClassifier: `cv` must be 'prefit' or a share in (0, 1), got {self.cv!r}."
             )
+        # indices; `cv` is the share of the samples (or clusters) for calibration
         train, calibration = split_for_calibration(len(y), clusters, self.cv, self.random_state)
         X_train = _safe_indexing(X, train)
         self.estimators_ = [clone(model).fit(X_train, y[train]) for _, model in stages]
@@ -1411,8 +1414,8 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _run_stages(self, X: Array) -> StageAnswers:
         """Call the classifiers in order, each with the samples that no earlier one answered.
 
-        If no stage is in use, the predictions are those of the last classifier. `X` holds the inputs, one row per
-        sample.
+        If no stage is in use, the predictions are those of the last classifier, and otherwise those of the last one
+        that was asked, also for samples that it leaves to the person. `X` holds the inputs, one row per sample.
 
         `estimators_` and `cascade_.names` are the fitted classifiers and their names, in the order in which they are
         asked; `cascade_.stages_in_use` are the names of those with a threshold. `scores` is the one confidence score of
@@ -1424,6 +1427,7 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n = _num_samples(X)
         open_rows = np.arange(n)  # samples that no classifier has answered yet
         answering_stage = np.full(n, len(self.estimators_))
+        # filled by the first stage in use, which is asked about every sample
         prediction = np.empty(n, self.classes_.dtype)
         for position, (name, model) in enumerate(zip(self.cascade_.names, self.estimators_)):
             if name not in self.cascade_.stages_in_use or len(open_rows) == 0:

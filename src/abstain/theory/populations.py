@@ -178,8 +178,7 @@ def make_panels(n: float, jumps: tuple[float, ...] = ()) -> Panels:
     """Make panels on (0, 1) for integrands that change on the scale 1/n, have logarithms at q = 0 and jump at `jumps`.
 
     Panels halve in width towards 0, down to about 2^-52 / n; below that the integral is left out. Every jump, a number
-    in (0, 1), is an end of a panel. Nodes `q` and their `weight` have shape (panels, nodes per panel), `half_width`
-    (panels, 1); `low` is the lower end of the first panel.
+    in (0, 1), is an end of a panel. Nodes `q` and their `weight` have shape (panels, 16), `half_width` (panels, 1); `low` is the lower end of the first panel.
     """
     halvings = int(np.ceil(np.log2(max(n, 2)))) + 52  # 52: the bits of a float64 number
     edges = np.union1d(2.0 ** -np.arange(halvings, -1, -1.0), np.asarray(jumps, dtype=np.float64))

@@ -104,6 +104,7 @@ def _integrate_mean_log_gap(q: np.ndarray, m: np.ndarray) -> np.ndarray:
     u = np.arange(-4.25, 7.5, 1 / 16)  # beyond these nodes the integrand is 0 to double precision
     t = np.exp(u - np.exp(-u)) / (1 + q * m)
     s = np.minimum(-np.expm1(-t), 1 - 2.0**-53)  # below 1, so that the logarithm is finite for q = 1
+    # `_binet_kernel` is h
     integrand = _binet_kernel(t) * np.exp(-t + m * np.log1p(-q * s))
     values = integrand * t * (1 + np.exp(-u))
     return np.asarray(values.sum(axis=-1) / 16)

@@ -34,36 +34,45 @@ MAX_PAIRWISE = 4096
 MAX_PAIRWISE_ON_CPU = 256
 MAX_SOFT = 8192  # rank="soft" stores n^2 numbers for the backward pass
 _FEWEST_SUSPECT_ROWS = 24  # so many rows that all sum to one are taken for outputs of a softmax
-_BATCHES_TO_SUSPECT = (
-    3  # the first ones of a process and of each loss object; reading all would slow the loss
-)
+_SUSPECT_DEVIATION = 0.1  # of the sum of a row from one; a batch whose first row has more is not read further
 
 _process_groups: dict[str, Array] = {}  # by name, because custom operators take strings
 
 
 class _SoftmaxCheck:
-    """Looks for outputs of a softmax among the first batches, where the loss takes logits, and warns once."""
+    """Looks for outputs of a softmax in every batch, where the loss takes logits, and warns once.
+
+    Most batches of logits are told by the first row; only a batch whose first row may be probabilities is read whole.
+    """
 
     def __init__(self) -> None:
-        self.batches_left = _BATCHES_TO_SUSPECT
+        self.has_warned = False
+        self.suspect_row_count = (
+            0  # in the batches up to now, without a row in between that is no output of a softmax
+        )
 
     def renew(self) -> None:
-        """Look at the next batches again: there is a new loss object."""
-        self.batches_left = _BATCHES_TO_SUSPECT
+        """Warn once more, of the batches from now on: there is a new loss object."""
+        self.has_warned = False
+        self.suspect_row_count = 0
 
     def look_at(self, logits: Array) -> None:
         """Warn if all rows are nonnegative and sum to one; `logits` are (N, C, ...), on the CPU.
 
-        `batches_left` is the number of batches that are still to be looked at; 0 after a warning, so that it comes
-        once. A batch of few rows does not count, since these may sum to one by chance.
+        The rows of small batches are counted until they are 24, since fewer may sum to one by chance.
         """
-        if not self.batches_left or logits.numel() < _FEWEST_SUSPECT_ROWS * logits.shape[1]:
+        if self.has_warned or not logits.numel():
             return
-        self.batches_left -= 1
         rows = logits.detach().movedim(1, -1)
-        if float(rows.min()) < 0 or not rows_sum_to_one(xp, rows, sum_tolerance(logits)):
+        first_row = rows[(0,) * (rows.ndim - 1)].tolist()
+        is_suspect = min(first_row) >= 0 and abs(sum(first_row) - 1) < _SUSPECT_DEVIATION
+        if is_suspect:
+            is_suspect = float(rows.min()) >= 0 and rows_sum_to_one(xp, rows, sum_tolerance(logits))
+        row_count = logits.numel() // logits.shape[1]
+        self.suspect_row_count = self.suspect_row_count + row_count if is_suspect else 0
+        if self.suspect_row_count < _FEWEST_SUSPECT_ROWS:
             return
-        self.batches_left = 0
+        self.has_warned = True
         warnings.warn(
             f"{_NAME}: `logits` look like outputs of a softmax: all rows are nonnegative and sum to one. The loss "
             f"takes logits and applies the softmax itself; with one more, training is much worse. Pass what the last "
@@ -104,7 +113,7 @@ def aurc_loss(
     Parameters
     ----------
     logits : tensor, shape (N, C) or (N, C, d1, ...)
-        Scores before the softmax, not its outputs: among the first batches on the CPU these are warned of. float16 and
+        Scores before the softmax, not its outputs: on the CPU these are warned of, once. float16 and
         bfloat16 are ranked in float64 and averaged in float32: autocast does not change the order.
     labels : integer tensor, shape (N,) or (N, d1, ...)
         Class numbers, from 0; or class probabilities (floating point, of the shape of `logits`).
@@ -470,6 +479,11 @@ def _check_tensors(logits: Array, labels: Array, weight: Array | None, *, allow_
             f"{_NAME}: `labels` must have shape {tuple(expected_shape)} for logits of shape {tuple(logits.shape)}, "
             f"got {tuple(labels.shape)}. Of one-hot labels pass the class numbers, `labels.argmax(1)`."
         )
+    if not labels_are_probs and labels.ndim == logits.ndim and labels.shape[1] == 1:
+        raise ShapeError(
+            f"{_NAME}: `labels` must have shape {tuple(expected_shape)} for logits of shape {tuple(logits.shape)}, "
+            f"got {tuple(labels.shape)}. Use `labels.squeeze(1)`."
+        )
     if not labels_are_probs and labels.shape != expected_shape:
         raise ShapeError(
             f"{_NAME}: `labels` must have shape {tuple(expected_shape)} for logits of shape {tuple(logits.shape)}, "
@@ -639,7 +653,8 @@ def hard_weights(confidence: Array, mass: Array | None, total: Array, estimator:
         # [i, j]: is sample i accepted at the threshold of sample j? A comparison with NaN is False.
         accepted = area_estimators.accepts(confidence)
         return area_estimators.pair_weights(xp, accepted, mass, total, estimator)
-    if is_compiling:  # the same as one operator, into which the compiler does not look
+    # these add up `total` themselves; while compiling, as one operator, into which the compiler does not look
+    if is_compiling:
         return _sorted_weights_op(confidence, mass, estimator)
     return _sorted_weights(confidence, mass, estimator)
 
@@ -652,7 +667,7 @@ def soft_weights(
     `confidence`, `valid` and `mass` are vectors with one entry per sample: the confidence (higher = surer; any value,
     even NaN, where `valid` is False), whether the sample is ranked, and its mass (None: 1 for valid samples, 0 for
     others). `total` is the sum of the masses, shape (1,); `temperature` is in the units of the confidence. Samples that
-    are not valid get weight 0. Raises InputError if there are more than MAX_SOFT samples. `estimator`, such as
+    are not valid get weight 0. Raises InputError if there are more than MAX_SOFT (8192) samples. `estimator`, such as
     "harmonic", says how the weight of a rank is computed.
     """
     if confidence.shape[0] > MAX_SOFT:

@@ -129,6 +129,7 @@ class BatchReader:
         if confidence is not None and confidence.device.type == "cpu" and not confidence.isfinite().all():
             raise InputError(f"{self.name}: `confidence` must be finite, got NaN or an infinity.")
         if not preds.is_floating_point():  # class numbers, for a 0/1 loss
+            # confidences as float32 or float64, without a change of their order
             return (preds != target).to(torch.uint8), _as_stored_dtype(confidence)
         try:
             loss = self.loss(labels=target, **{self.input_kind: preds})
@@ -235,7 +236,7 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
     input : {"logits", "probs"}
         What `preds` are.
     thresholds : int, optional
-        None: every sample is kept and the value is exact. A number: that many bins, constant memory, and
+        None: every sample is kept and the value is exact. A number from 100 on: that many bins, constant memory, and
         `compute_bounds()` certifies the value for losses with a largest value (0/1, Brier). Bins are available for the
         metrics that have a class here.
     ignore_index : int, optional

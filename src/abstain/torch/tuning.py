@@ -13,6 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import array_api_compat.torch as xp
 import numpy as np
 import torch
 from torch import nn
@@ -20,7 +21,14 @@ from torch.optim.swa_utils import AveragedModel, update_bn
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler, Subset
 
 from abstain._arrays import Array, to_host
-from abstain._check import check_count, check_fraction, check_nonnegative, check_positive
+from abstain._check import (
+    check_count,
+    check_fraction,
+    check_nonnegative,
+    check_positive,
+    rows_sum_to_one,
+    sum_tolerance,
+)
 from abstain._tables import count_noun
 from abstain.errors import InputError
 from abstain.inference import Difference, Interval, interval, paired_difference
@@ -663,6 +671,12 @@ def _evaluate(name: str, network: nn.Module, held_out: Iterable[Any]) -> _HeldOu
                 metric.update(logits, labels)
             except InputError:  # such as NaN among the logits: were the inputs NaN already?
                 _check_inputs_finite(name, "held_out", batch)
+                rows = logits.movedim(1, -1)
+                if float(rows.min()) >= 0 and rows_sum_to_one(xp, rows, sum_tolerance(logits)):
+                    raise InputError(
+                        f"{name}: `network` must return logits, got outputs of a softmax. Remove its last softmax: the "
+                        f"loss has one."
+                    ) from None
                 raise
             digest.update(labels.cpu().contiguous().numpy())
     finally:
