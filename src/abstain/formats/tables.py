@@ -52,7 +52,7 @@ def _load_column(table: Any, name: Any) -> Values:
     text, or holds neither. MissingDependencyError without pyarrow. Only `evaluate` takes tables, so that messages begin
     with its name.
     """
-    # the module; where it is missing, the message says what needs it and the extra to install, abstain[files]
+    # the module; where it is missing, the message says what needs it and the extra to install, `files`
     pyarrow = import_optional("pyarrow", feature="evaluate", extra="files")
     column = table[name]
     if hasattr(column, "to_arrow"):  # a polars series
