@@ -359,3 +359,14 @@ def test_a_list_that_is_cut_says_how_many_are_left(tmp_path):
     path.write_text("correct,confidence,topic\n" + "\n".join(f"1,0.5,{topic}" for topic in topics))
     with pytest.raises(DataError, match=r"topic g, topic h and 6 more\. Did you mean \"topic b\"\?"):
         read_predictions(path, rules=Rules(only={"topic": "Topic B"}))
+
+
+@pytest.mark.parametrize(("verdicts", "right"), [(["1", "0", "1"], 2 / 3), (["1", "0", ""], 1 / 2)])
+def test_a_second_file_of_verdicts_may_have_empty_cells(tmp_path, verdicts, right):
+    answers = tmp_path / "answers.csv"
+    answers.write_text("question,prediction,confidence\na,Paris,0.9\nb,Rome,0.8\nc,Oslo,0.3\n")
+    second = tmp_path / "verdicts.csv"
+    rows = zip("abc", verdicts)
+    second.write_text("question,correct\n" + "".join(f"{question},{verdict}\n" for question, verdict in rows))
+    predictions = read_predictions(answers, labels=second)
+    assert 1 - np.mean(predictions.loss) == pytest.approx(right)

@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from abstain.cli import cli
-from abstain.errors import DataError
+from abstain.errors import DataError, InputError
 from abstain.formats import read_predictions
+from abstain.formats.readers import open_source
 
 ROWS = [(1, 0.95), (0, 0.25), (1, 0.5)]
 
@@ -73,3 +74,10 @@ def test_standard_input(content):
     done = CliRunner().invoke(cli, asked, input=content)
     assert done.exit_code == 0, done.output
     assert float(done.stdout) == pytest.approx(1 / 3)
+
+
+def test_an_unknown_format_is_refused_by_name(tmp_path):
+    path = tmp_path / "answers.csv"
+    path.write_text("correct,confidence\n1,0.9\n0,0.2\n")
+    with pytest.raises(InputError, match='`format` must be one of .* got "cvs"|Did you mean "csv"'):
+        open_source(path, format="cvs")

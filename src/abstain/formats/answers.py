@@ -69,6 +69,7 @@ _TASK_ID = "task_id"  # normalised name of a column that names the question of a
 _TRIAL_NAME = re.compile("(trial|repeat|repetition|run|attempt)(_(index|number|id))?")
 _MAX_MEAN_ROWS_OF_TASK_ID = 50  # with more rows of each, a task is rather a kind of questions
 _QUESTION_COLUMNS = ("question", "prompt", "prompts")  # of a second file with right answers
+_TEXT_OF_NAN = "nan"  # what `as_texts` makes of an empty cell in a column of numbers
 
 
 def keep_stated_verdict(
@@ -215,6 +216,7 @@ def _replace_ids_of_several_texts(
         f"rows with one text are taken as one question. If the texts are variants of one question, name the ids: "
         f"-c question={listed}."
     )
+    # names the line that called `read_predictions`
     warnings.warn(message, AbstainWarning, stacklevel=5)
     # The same column may also have the role "ids", by which rows of several files are matched; drop that role too.
     kept = {role: columns for role, columns in roles.items() if role != "ids" or columns.names != id_names}
@@ -450,6 +452,7 @@ def load_unjudged(
     first_name, *further_names = roles["confidence"].names
     if further_names and not allow_several:
         raise file_error(source.path, "a rule uses one confidence. Name it with -c confidence=NAME.")
+    # they say which rows are answered; questions with predictions also give the agreement of repeated answers
     answer_roles = {
         role: columns
         for role, columns in roles.items()
@@ -581,14 +584,16 @@ def _load_verdicts(
     """Return 1 for a right and 0 for a wrong answer from a second file that holds these instead of right answers.
 
     They are in a column of 0 and 1, or of texts for these, whose name says that it tells right from wrong, without a
-    column of labels. None for any other file, and where an answer of the first file (`source`) is such a word itself:
-    then these may be right answers. `roles` maps each role to its columns in the first file, which has predictions.
+    column of labels; an empty text gives NaN. None for any other file, and where an answer of the first file (`source`)
+    is such a word itself: then these may be right answers. `roles` maps each role to its columns in the first file, and
+    must have "prediction". The result has one entry per row of the first file, matched by question where both have it.
     """
     if "labels" in right_answers.find_roles(stated={}):
         return None
     names = [name for name in right_answers.columns if truth_role_of(name) == "correct"]
     if len(names) != 1:
         return None
+    # the file without its other columns, so that the verdicts are read as if they were the right answers
     verdict_column = replace(
         right_answers,
         columns={
@@ -599,6 +604,7 @@ def _load_verdicts(
     )
     values = {role: source.load(role, roles[role]) for role in ("prediction", "question") if role in roles}
     texts = [text.strip().lower() for text in as_texts(_load_right_answers(verdict_column, values)).tolist()]
+    texts = ["" if text == _TEXT_OF_NAN else text for text in texts]  # an empty cell among numbers
     answers = {text.strip().lower() for text in as_texts(values["prediction"]).tolist()}
     if not set(texts) <= TRUTH_WORDS.keys() or not answers.isdisjoint(set(texts) - {""}):
         return None
@@ -608,10 +614,15 @@ def _load_verdicts(
 def _refuse_flags_as_answers(right_answers: OpenedTable, labels: Values, prediction: Values) -> None:
     """Raise DataError where the right answers of a second file are all 0 or 1, and no answer is: no row would be right.
 
-    Such a column most likely says which answers are right. Rows need not be as many in both.
+    Such a column most likely says which answers are right. Rows need not be as many in both. Values are compared as
+    texts, whole numbers without decimals; right answers that are empty texts do not count.
     """
-    distinct_labels = set(as_texts(labels).tolist()) - {""}
-    if distinct_labels <= {"0", "1"} and distinct_labels.isdisjoint(as_texts(prediction).tolist()):
+    distinct_labels = set(as_texts(labels).tolist()) - {"", _TEXT_OF_NAN}
+    if (
+        distinct_labels
+        and distinct_labels <= {"0", "1"}
+        and distinct_labels.isdisjoint(as_texts(prediction).tolist())
+    ):
         raise file_error(
             right_answers.path,
             "the right answers are all 0 and 1, which no answer is. If they say which answers are right (1) and wrong "
@@ -863,11 +874,13 @@ class LoadedAnswers(LoadedColumns):
     def refuse_empty_correctness(self, correct: np.ndarray) -> None:
         """Raise DataError where the user named a column of a log that has no number in any row, such as one of lists.
 
-        `correct` holds its numbers, NaN where there is none.
+        `correct` holds the numbers of the role "correct", NaN where there is none. `stated_roles` are the roles whose
+        columns the user named, and `roles` the names of these columns.
         """
         if "correct" not in self.stated_roles or not np.isnan(correct).all():
             return
         name = str(self.roles["correct"])
+        # what the log says of a column, in words, by its name; most columns have none
         descriptions = self.source.facts.descriptions
         content = f" ({descriptions[name]})" if name in descriptions else ""
         raise self.error(
@@ -958,10 +971,10 @@ class LoadedAnswers(LoadedColumns):
     def note_free_text(self, loss: np.ndarray) -> list[str]:
         """Return a sentence where right and given answers are free text, and almost none is equal; otherwise [].
 
-        Equality then says little of which answers are right. `loss` is 0 where the two are equal, 1 where they differ,
-        NaN where there is no right answer. Nothing is said where another column says right or wrong. FreeTextError
-        where most of the given answers are sentences and the user named neither column: their names alone do not say
-        that the two are meant to be compared word by word.
+        Equality then says little of which answers are right; "almost none" is below 5% (`is_seldom`). `loss` is 0 where
+        the two are equal, 1 where they differ, NaN where there is no right answer. Nothing is said where another column
+        says right or wrong. FreeTextError (a DataError) where most of the given answers are sentences and the user
+        named neither column: their names alone do not say that the two are meant to be compared word by word.
         `values_by_role` maps roles ("labels", ...) to loaded columns, `roles` to their names.
         """
         labels = self.values_by_role.get("labels")
@@ -1093,6 +1106,7 @@ class LoadedAnswers(LoadedColumns):
             answered = "wherever the prediction is neither empty nor a refusal"
         elif "prediction" in self.roles:
             answered = "wherever the prediction is not empty"
+        # `Predictions.tells_unanswered` looks for this constant, "every row"
         else:
             answered = EVERY_ROW
         # Defaults for roles that no column has; others keep what is said above.

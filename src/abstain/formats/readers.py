@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from abstain._check import check_choice
 from abstain.errors import DataError
 from abstain.formats.arrow import open_arrow, open_parquet, read_contents
 from abstain.formats.columns import Column, OpenedTable, Values
@@ -166,6 +167,8 @@ def open_source(path: str | Path, *, format: str | None = None, limits: Limits |
     '`correct` (2 numbers), `confidence` (2 numbers), `group` (2 text)'
     """
     limits = limits or Limits()
+    if format is not None:
+        check_choice("read_predictions", "format", format, tuple(_READER_OF_FORMAT))
     path = save_standard_input(limits) if str(path) == "-" else Path(path)
     if is_helm_run(path):
         path /= INSTANCES_FILE  # the file of the folder that holds the scores
@@ -238,8 +241,8 @@ def _format_by_content(path: Path) -> str:
     """Return the format of the first of `READERS` that recognises the first bytes of a file; DataError where none does.
 
     Readers are asked in their order, the more special ones first. `path` is passed to them since the content of a zip
-    archive decides what it is. `reader.recognise` says whether a file, by its path and its first `_START_SIZE` bytes,
-    is of the reader's format, whose name is the result. Any error of a recogniser becomes a DataError.
+    archive decides what it is. `reader.recognise` says whether a file, by its path and its first `_START_SIZE` (65,536)
+    bytes, is of the reader's format, whose name is the result. Any error of a recogniser becomes a DataError.
     """
     with reporting_damage(path, "a file"), path.open("rb") as stream:
         start = stream.read(_START_SIZE)
