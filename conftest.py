@@ -24,7 +24,9 @@ for _variable in ("OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 # Before version 8.2, click's test runner kept standard error apart only if asked to, and then left it out of `output`.
 if "mix_stderr" in inspect.signature(click.testing.CliRunner).parameters:
-    click.testing.CliRunner.__init__ = functools.partialmethod(click.testing.CliRunner.__init__, mix_stderr=False)
+    click.testing.CliRunner.__init__ = functools.partialmethod(
+        click.testing.CliRunner.__init__, mix_stderr=False
+    )
     click.testing.Result.output = property(lambda result: result.stdout + result.stderr)
 
 

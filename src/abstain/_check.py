@@ -507,8 +507,8 @@ class ClassScores(NamedTuple):
         """Apply `compute(xp, rows)` to all rows of class scores, in the widest float, and return its results.
 
         `compute` gets rows of shape (samples, classes), or (members, samples, classes) of an ensemble, and returns one
-        result per sample, which may be an array; there is at least one sample. On the host (numpy) it gets a chunk of samples at a time, elsewhere
-        all of `values` at once, which may have further axes before that of the samples.
+        result per sample, which may be an array; there is at least one sample. On the host (numpy) it gets a chunk of
+        samples at a time, elsewhere all of `values` at once, which may have further axes before that of the samples.
 
         Each row is computed alone and in one memory layout, so its result does not depend on its position.
         """

@@ -235,6 +235,7 @@ def locked(path: str | Path) -> Iterator[None]:
                     f"another run has held its lock {display_name(lock.name)} for {LOCK_SECONDS:g} seconds. "
                     "Try again; if no other run is active, remove that file.",
                 )
+            # seconds, as all times here
             time.sleep(_LOCK_POLL)
     except OSError as error:
         raise file_error(path, f"cannot be locked ({error.strerror or error}).") from error

@@ -57,7 +57,8 @@ def role_of(name: str) -> str:
     # `normalise_name` removes differences of case and marks: "Y-True" and "y_true" are one name
     if normalise_name(name) == UNCERTAINTY:
         return "confidence"
-    # a role is stated by its own name or by a familiar name of such columns
+    # a role is stated by its own name or by a familiar name of such columns, all of them as `normalise_name` writes
+    # them
     for role, column_names in COLUMN_NAMES.items():
         if normalise_name(name) in (role, *column_names):
             return role

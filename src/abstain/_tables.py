@@ -223,8 +223,9 @@ def markdown_table(columns: TextColumns) -> str:
 def latex_table(columns: TextColumns, caption: str = "", note: str = "") -> str:
     """Make a LaTeX `tabular` with booktabs rules and aligned digits, from cells of plain text by title.
 
-    Columns in which every cell is one number are aligned to the right, others to the left. With a caption it stands inside a `table`, with `note` below, which explains its marks; without one, `note` is
-    ignored. Special characters are escaped.
+    Columns in which every cell is one number are aligned to the right, others to the left. With a caption it stands
+    inside a `table`, with `note` below, which explains its marks; without one, `note` is ignored. Special characters
+    are escaped.
     """
     alignment = "".join("r" if _is_numeric(cells) else "l" for cells in columns.values())
     # `_align_latex_digits` escapes the cells of a column as well
@@ -280,7 +281,8 @@ def _set_signs(text: str) -> str:
     """
     if not _ONLY_NUMBERS.fullmatch(_LATEX_COMMAND.sub("", text)):
         return text
-    # Powers of ten first, since their exponents may be negative; then ranges; a hyphen that is left is a minus sign.
+    # Powers of ten first, since their exponents may be negative; then ranges; a hyphen that is left is a
+    # minus sign where a number follows, unless it stands behind a letter, a digit, a dot, or in a power or an en dash.
     text = re.sub(r"(\d+(?:\.\d+)?)e([-+])0*(\d+)", _power_of_ten, text)
     text = re.sub(r"^(\d+)-(\d+)$", r"\1--\2", text)
     return re.sub(r"(?<![\w.{^-])-(?=\d|\\phantom)", "$-$", text)
@@ -325,7 +327,10 @@ def _invisible_digits(count: int) -> str:
 
 
 def html_table(columns: TextColumns, caption: str = "") -> str:
-    """Make an HTML table from cells of plain text by title; all text is escaped, since names come from the user."""
+    """Make an HTML table from cells of plain text by title; all text is escaped, since names come from the user.
+
+    Columns in which every cell is one number are aligned to the right, others to the left.
+    """
     alignment = {name: "right" if _is_numeric(cells) else "left" for name, cells in columns.items()}
     header = "".join(f'<th style="text-align:{alignment[name]}">{escape_html(name)}</th>' for name in columns)
     rows = []

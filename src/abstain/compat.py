@@ -46,8 +46,8 @@ __all__ = [
 def check_vectors(name: str, loss: ArrayLike, confidence: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return losses (float64) and confidences as numpy vectors of the same length, at least 1, if they are valid.
 
-    `name` is the function in error messages. The confidences keep their dtype. Raises DtypeError for arrays on a device, ShapeError or InputError for
-    arrays that are not such vectors or not finite.
+    `name` is the function in error messages. The confidences are real numbers of any dtype. Raises DtypeError for
+    arrays on a device, ShapeError or InputError for arrays that are not such vectors or not finite.
     """
     check_row_order(name, {"loss": loss, "confidence": confidence})  # raises for columns in different orders
     # the arrays checked and on one library, in the order of the input

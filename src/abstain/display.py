@@ -293,6 +293,7 @@ class IntervalDisplay:
         The result has the names beside the rows and the label of the axis, broken into lines, and the height in inches.
         There is at least one row.
         """
+        # in points
         font_size = _SCREEN_FONT if size is None else JOURNAL_FONT
         # names may take 40% of the width, the label of the axis 55%
         name_letters = letters_that_fit(_NAMES_SHARE_OF_WIDTH * panel_width, font_size)
@@ -320,6 +321,7 @@ class IntervalDisplay:
         """Draw points and bars on `ax`, the first on top, with one of `row_labels` for each.
 
         Labels are written as they are: lines are not broken here, and neither fonts nor the size of the figure change.
+        `low` and `high` are the ends of the intervals, None for a point without one; every point has an estimate.
         `reference`, such as 0 for differences, is where a vertical line is drawn (None: no line). `style_numbers` are
         numbers of colours, one per point; empty means the first colour for all.
         """

@@ -69,7 +69,7 @@ def aurc(confidence: str = "confidence", unanswered: str = "abstained", level: f
     """
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
-        # one score per sample and epoch (in older versions of Inspect one per sample)
+        # the decorator asks Inspect for one score per sample and epoch (older versions pass one per sample)
         log = _make_log(scores, confidence)  # losses, and the number to rank by, one row per score
         rules = Rules(unanswered=unanswered, missing="last")  # without a confidence: ranked last
         # {"aurc": ..., "aurc_low": ..., "aurc_high": ...}; empty while there are too few answers
@@ -117,7 +117,7 @@ def risk_at_coverage(
     """
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
-        # one score per sample and epoch (in older versions of Inspect one per sample)
+        # the decorator asks Inspect for one score per sample and epoch (older versions pass one per sample)
         log = _make_log(scores, confidence)  # losses, and the number to rank by, one row per score
         rules = Rules(unanswered=unanswered, missing="last")  # without a confidence: ranked last
         options = {"coverage": coverage}
@@ -167,8 +167,8 @@ def answer_score(name: str = "simpleqa_f", level: float = 0.95, unanswerable: st
     chosen_metric = answer_metric(name, "answer_score")
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
-        # one score per sample and epoch (in older versions of Inspect one per sample)
-        log = _make_log(scores, None)  # losses, one row per score
+        # the decorator asks Inspect for one score per sample and epoch (older versions pass one per sample)
+        log = _make_log(scores, None)  # losses, one row per score; None: no confidence is read
         if chosen_metric.needs_unanswerable:  # abstention recall, precision and F1
             log = replace(log, unanswerable=_find_unanswerable(scores, unanswerable))
         # the estimate and its two limits under the metric's name; empty while there are too few answers
@@ -211,7 +211,7 @@ def calibration_error(confidence: str = "confidence", scale: str = "fraction", l
     check_choice("calibration_error", "scale", scale, ("fraction", "percent"))
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
-        # one score per sample and epoch (in older versions of Inspect one per sample)
+        # the decorator asks Inspect for one score per sample and epoch (older versions pass one per sample)
         log = _make_log(scores, confidence)
         if scale == "percent":
             numbers = log.signals[confidence]  # the log's confidences, by name
@@ -257,8 +257,8 @@ def pass_k(k: int = 1, level: float = 0.95) -> Metric:
     """
 
     def measure(scores: list[SampleScore]) -> dict[str, float]:
-        # one score per sample and epoch (in older versions of Inspect one per sample)
-        log = _make_log(scores, None)  # losses, one row per score
+        # the decorator asks Inspect for one score per sample and epoch (older versions pass one per sample)
+        log = _make_log(scores, None)  # losses, one row per score; None: no confidence is read
         rows = log.scored  # a mask: scores that are a grade or no answer
         question = _question_of_row(log)  # a number for each row, equal for the epochs of one sample
         epoch_counts = np.unique(question[rows], return_counts=True)[1]  # of the samples that were scored
@@ -408,6 +408,7 @@ def with_confidence(
     >>> from inspect_ai.scorer import match  # doctest: +SKIP
     >>> scorer = with_confidence(match(), r"confidence: *(\d+)")  # doctest: +SKIP
     """
+    # The decorator names the metrics that Inspect reports where a task uses this scorer.
     # takes the task's state and returns a number, or None where the reply has no confidence
     read_confidence = confidence if callable(confidence) else functools.partial(_read_reply, confidence)
 

@@ -168,7 +168,7 @@ def linear_warmup(steps: int, start: float = 1.0, stop: float = 0.0) -> Callable
     steps : int
         The number of steps after which `stop` is reached.
     start, stop : float
-        Shares of the plain criterion.
+        Shares of the plain criterion: 1 is the mean loss without rank weights, 0 has the rank weights alone.
 
     Returns
     -------

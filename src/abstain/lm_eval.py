@@ -181,7 +181,7 @@ def interval_without_ranking(log: Log, metric: FurtherMetric, *, level: float) -
     A log is the answers of one run, one row each. A question without an answer is not attempted, and repeats of one
     question are a cluster. Calibration is that of the log's first confidence, over the answers that have one.
     InputError where the metric cannot be computed: losses other than right and wrong, no confidence, or one that is no
-    probability. InfeasibleError where it is undefined.
+    probability. InfeasibleError where it is undefined. `level` is the two-sided confidence level, such as 0.95.
     """
     # losses that do not say right (0), wrong (1) or partly right
     if not log.is_graded:

@@ -80,6 +80,7 @@ def zero_one(
     >>> zero_one([[2.0, 1.0], [0.5, 0.5], [0.0, 3.0]], [0, 1, 1]).tolist()
     [False, True, False]
     """
+    # the decorator has refused pandas columns whose rows are in different orders
     # checked logits or probabilities, with their array library, and class indices
     class_scores, labels = _check_class_scores_and_labels("zero_one", logits, labels, probs)
     # Rows of probabilities need not be divided by their sums here: the largest entry stays the largest.
@@ -119,6 +120,7 @@ def top_k(logits: Array = None, labels: Array = None, *, probs: Array = None, k:
     >>> top_k([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]], [1, 2], k=2).tolist()
     [False, True]
     """
+    # the decorator has refused pandas columns whose rows are in different orders
     # checked logits or probabilities, with their array library, and class indices
     class_scores, labels = _check_class_scores_and_labels("top_k", logits, labels, probs)
     class_count = class_scores.values.shape[-1]
@@ -180,6 +182,7 @@ def cross_entropy(
     >>> [f"{v:.4g}" for v in cross_entropy([[0.0, 0.0], [50.0, 0.0]], [0, 0])]  # ln 2 and e^-50
     ['0.6931', '1.929e-22']
     """
+    # the decorator has refused pandas columns whose rows are in different orders
     # the checked logits or probabilities, with the library that computes, and class indices
     class_scores, labels = _check_class_scores_and_labels("cross_entropy", logits, labels, probs)
     temperature = check_positive("cross_entropy", "temperature", temperature)
@@ -238,6 +241,7 @@ def brier(
     >>> brier(probs=[[0.5, 0.5], [1.0, 0.0]], labels=[0, 1]).tolist()
     [0.5, 2.0]
     """
+    # The decorator has refused pandas columns whose rows are in different orders.
     # `class_scores` are the checked logits or probabilities, with the library that computes
     class_scores, labels = _check_class_scores_and_labels("brier", logits, labels, probs)
     temperature = check_positive("brier", "temperature", temperature)
@@ -265,6 +269,7 @@ def squared_error(prediction: ArrayLike, target: ArrayLike) -> Any:
     >>> squared_error([1.0, 2.0], [0.0, 4.0]).tolist()
     [1.0, 4.0]
     """
+    # the decorator has refused pandas columns whose rows are in different orders
     return _loss_of_difference(
         "squared_error", prediction, target, lambda xp, difference: difference * difference
     )
@@ -289,6 +294,7 @@ def absolute_error(prediction: ArrayLike, target: ArrayLike) -> Any:
     >>> absolute_error([1.0, 2.0], [0.0, 4.0]).tolist()
     [1.0, 2.0]
     """
+    # the decorator has refused pandas columns whose rows are in different orders
     return _loss_of_difference(
         "absolute_error", prediction, target, lambda xp, difference: xp.abs(difference)
     )

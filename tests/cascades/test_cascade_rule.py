@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import abstain
 from abstain.cascades import Cascade, cascade
 from abstain.errors import DataError, InfeasibleError, InputError, ShapeError
 
@@ -186,3 +187,28 @@ def test_a_false_alarm_is_rare():
             look = rule.check(later, previous=look)
         alarms += look.risk_alarm
     assert alarms / 300 <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda rule: rule.decide(5), "takes a dict of confidence by stage .*got int"),
+        (lambda rule: rule.decide(np.zeros((2, 2))), "takes a dict of confidence by stage .*got ndarray"),
+        (lambda rule: rule.check(None), "needs every stage .*got NoneType"),
+        (
+            lambda rule: rule.decide({"small": [0.5]}, abstained=[True]),
+            "`abstained` must be a dict by stage .*got list",
+        ),
+    ],
+)
+def test_arguments_that_are_no_dict_by_stage_are_refused(call, message):
+    rng = np.random.default_rng(0)
+    confidence = rng.random(500)
+    wrong = rng.random(500) < 0.3 * (1 - confidence)
+    rule = abstain.cascade({"small": (wrong, confidence, 1.0)}, risk=0.2, person=(10, 0.0))
+    with pytest.raises(InputError, match=message):
+        call(rule)
+    with pytest.raises(InputError, match=r"`scores` must be a dict by stage .*got list"):
+        abstain.cascade(
+            {"small": (wrong, confidence, 1.0)}, risk=0.2, person=(10, 0.0), scores=["max_softmax"]
+        )

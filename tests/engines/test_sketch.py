@@ -293,3 +293,12 @@ def test_tensors_with_a_gradient_are_sketched_and_searched_for_thresholds(dtype)
     plain = ([0, 1, 0, 1], [0.75, 0.125, 0.5, 0.25])
     assert sketch.aurc().estimate == pytest.approx(abstain.aurc(*plain, sample_weight=[1, 2, 1, 1]))
     assert abstain.select_threshold(loss, confidence, cost=0.4).value == 0.5
+
+
+def test_nested_lists_are_flattened_as_arrays_are():
+    loss, confidence = [[0, 1], [1, 0]], [[0.5, 0.6], [0.7, 0.8]]
+    of_lists, of_arrays = Sketch(), Sketch()
+    of_lists.update(loss, confidence)
+    of_arrays.update(np.array(loss), np.array(confidence))
+    assert of_lists.n == of_arrays.n == 4
+    assert of_lists.aurc() == of_arrays.aurc()

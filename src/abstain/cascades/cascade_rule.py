@@ -13,7 +13,7 @@ import numpy as np
 from abstain._arrays import ArrayLike, backend_of, to_host
 from abstain._check import check_choice, check_mask, refuse_other_row_order
 from abstain._stored import Finite, Share, Within
-from abstain.cascades.inputs import PERSON, PROMISES, ByStage, Promise
+from abstain.cascades.inputs import PERSON, PROMISES, ByStage, Promise, check_by_stage
 from abstain.cascades.later_commands import later_command
 from abstain.cascades.search import MAX_POLICIES, first_stage_that_answers
 from abstain.errors import InputError, ShapeError
@@ -177,6 +177,7 @@ class Cascade(Promised):
         thresholds = self.thresholds or {}
         for name in self.stages_in_use:
             cut = self.cuts[name]
+            # None unless the confidences of the stage are rank keys and the threshold is finite
             number = plain_text(cut, thresholds[name])
             if number is not None:
                 # a threshold just above a rejected confidence looks the same as that in a few digits
@@ -185,7 +186,12 @@ class Cascade(Promised):
         return self._list_conditions(plain) if plain else None
 
     def _list_conditions(self, plain: Mapping[str, str]) -> str:
-        """When each stage in use answers, and then the person; `plain` holds by stage a condition in other words."""
+        """When each stage in use answers, and then the person; `plain` holds by stage a condition in other words.
+
+        A stage that `plain` lacks is described by its threshold; with a threshold of minus infinity it has no
+        condition. `thresholds` is None without a cascade: then no stage is in use, and "person" (`PERSON`) answers
+        everything.
+        """
         thresholds = self.thresholds or {}
         conditions = []
         for name in self.stages_in_use:
@@ -204,7 +210,8 @@ class Cascade(Promised):
     def record_parts(self, saved_as: str) -> RecordParts:
         """Return what `abstain.thresholds.decision_record` says of this cascade, section by section.
 
-        `saved_as` is the name of the file with the rule, for the commands on the page.
+        `saved_as` is the name of the file with the rule, for the commands on the page. `target` is the promised risk,
+        `risk` that on the calibration samples: None if nothing was certified, and then it is not shown.
         """
         return self.write_record(
             saved_as,
@@ -235,6 +242,8 @@ class Cascade(Promised):
         count = f"{self.n:,} cases"
         if self.clusters is not None:
             count = f"{self.clusters:,} clusters ({count})"
+        # the first goes on after "In the long run,", the second before ", drawn at random", and at least a share
+        # 1 - delta of all such data lead to the third
         return explain_promise(
             f"{bounds}. It is not about a single answer, the count of one month, or some kinds of cases only.",
             f"the rule was made from {count}",
@@ -330,6 +339,7 @@ class Cascade(Promised):
         cluster_sizes = None
         if self.clusters is not None:
             cluster_sizes = describe_clusters(self.clusters, self.largest, first_origin.command)
+        # PROMISES has the words: "answered" is "what the stages answer"
         return lines + list_facts(
             {
                 "samples": f"{self.n:,}",
@@ -494,7 +504,8 @@ class Cascade(Promised):
         of the stages differ in length. The person is no stage: its index is the number of stages.
         """
         if not isinstance(stages, Mapping) or set(stages) != set(self.names):
-            names = ", ".join(map(str, stages)) or "none"
+            names = ", ".join(map(str, stages)) if isinstance(stages, Mapping) else type(stages).__name__
+            names = names or "none"
             raise InputError(f"Cascade.check: needs every stage ({', '.join(self.names)}), got {names}.")
         # by kind of array, then by stage: each stage comes in one of the three
         columns: dict[str, dict[str, Any]] = {"confidence": {}, "logits": {}, "probs": {}}
@@ -563,8 +574,9 @@ class Cascade(Promised):
         samples. The cut states float64 and no ties, so that these whole numbers are compared exactly; `rejected` is not
         read then. In the reference, each of these confidences stands with the number of calibration samples at or above
         it; confidences must fall, and counts may repeat, as after a stage that answers nothing. Without thresholds
-        nothing is certified: the value is None, and a check refuses such a rule. `shares` holds by stage, and then for
-        the person, the share of the `n` calibration samples that it answers; `promise` is "answered" or "system".
+        nothing is certified: the value is None, and a check refuses such a rule. `zero_one` says that every loss is one
+        of the two in `bounded`. `shares` holds by stage, and then for the person, the share of the `n` calibration
+        samples that it answers; `promise` is "answered" or "system".
         """
         # of calibration samples, in the order in which the answerers are asked; n times a share is a whole number
         answered_so_far = np.cumsum([round(self.n * self.shares[name]) for name in (*self.names, PERSON)])
@@ -626,6 +638,7 @@ class Cascade(Promised):
         # `_read_stage` raises unless exactly one of the three arrays is given
         columns = {"confidence": confidence, "logits": logits, "probs": probs, "units": units, "score": score}
         confidences = self._read_stage(name, columns, abstained)  # NaN where the stage gives no answer
+        # True where the confidence reaches the threshold; nowhere for a stage that is never asked, and not for NaN
         return self._accepted_by(name, confidences)
 
     def _accepted_by(self, name: str, confidences: CheckedConfidences) -> np.ndarray:
@@ -679,6 +692,11 @@ class Cascade(Promised):
         # pairs of a stage and "confidence", "logits" or "probs"; a stage given twice is listed twice, and refused
         kind_of_stage: list[tuple[str, str]] = []
         for kind, column_of_stage in columns.items():
+            if column_of_stage is not None and not isinstance(column_of_stage, Mapping):
+                raise InputError(
+                    f"Cascade: takes a dict of {kind} by stage ({', '.join(self.names)}), got "
+                    f"{type(column_of_stage).__name__}."
+                )
             kind_of_stage += [(name, kind) for name in column_of_stage or {}]
         # so many stages were given, and they must be the first ones
         stages_given = self.names[: len(kind_of_stage)]
@@ -687,11 +705,7 @@ class Cascade(Promised):
             raise InputError(
                 f"Cascade: needs the confidences of {', '.join(self.names)}, or of the first of them, got {stages}."
             )
-        if not set(abstained or {}) <= set(self.names):
-            names = ", ".join(map(str, abstained or {}))
-            raise InputError(
-                f"Cascade: `abstained` must be a dict by stage ({', '.join(self.names)}), got {names}."
-            )
+        no_answer_by_stage = check_by_stage("Cascade", "abstained", abstained, self.names)
         kinds = dict(kind_of_stage)  # by stage: "confidence", "logits" or "probs"
         read = {}
         for name in stages_given:
@@ -701,7 +715,7 @@ class Cascade(Promised):
                 arguments["units"] = units
             if scores is not None:
                 arguments["score"] = scores.get(name)  # None: the score of the stage
-            without_answer = None if abstained is None else abstained.get(name)
+            without_answer = no_answer_by_stage.get(name)
             # in float64, with their unit and precision; NaN where the stage gives no answer
             read[name] = self._read_stage(name, arguments, without_answer)
         shapes = [confidences.values.shape for confidences in read.values()]
@@ -719,8 +733,9 @@ class Cascade(Promised):
         which the promise holds, None without groups. `clusters` is the number of calibration clusters, `largest` the
         samples of the largest; both None without clusters. Later rules look up every stage by name, so they are left
         out if a stage is missing. The caller raises DataError with the message of the first rule that is not kept.
-        `feasible` says whether a cascade was certified. `zero_one` says that all losses are 0 or 1. `target` is the promised risk; `risk`, that on the calibration
-        samples, `risk_upper` (the target again) and `guarantee` are None without a cascade.
+        `feasible` says whether a cascade was certified. `zero_one` says that every loss is one of the two in
+        `bounded`. `target` is the promised risk; `risk`, that on the calibration samples, `risk_upper` (the target
+        again) and `guarantee` are None without a cascade.
         """
         least_loss, largest_loss = self.bounded  # the bounds of the losses
         feasible = self.feasible

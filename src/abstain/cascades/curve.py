@@ -23,7 +23,7 @@ from abstain.cascades.search import (
     find_answering_stage,
     limit_cuts,
 )
-from abstain.errors import InputError
+from abstain.errors import InputError, import_optional
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,12 +141,13 @@ class CostRiskCurve(Notebook):
         """Return an HTML section with the picture and a table of seven risks.
 
         It can be added to a report by `more=` of `abstain.report.save_page`. Costs are per sample; `target` are the
-        risks asked for, and `alone` holds by stage the cost of the best policy that asks this stage only. All have one
-        entry per risk. The picture is an SVG inside the page.
+        risks asked for, `cost_low` and `cost_high` are the limits of the costs, and `alone` holds by stage the cost of
+        the best policy that asks this stage only. All have one entry per risk. The picture is an SVG inside the page.
         """
         drawn: Any = self.plot()
         svg_file = io.StringIO()
         drawn.figure.savefig(svg_file, format="svg", metadata={"Date": None})
+        import_optional("matplotlib.pyplot", feature="Plotting", extra="plot").close(drawn.figure)
         rows_in_table = np.unique(np.linspace(0, len(self.target) - 1, 7).astype(np.int64))  # evenly spaced
         columns = {"risk": self.target, "cost": self.cost, "from": self.cost_low, "to": self.cost_high}
         columns |= {f"{name} alone": cost for name, cost in self.alone.items()}

@@ -46,6 +46,22 @@ class Stage(NamedTuple):
     predictions: np.ndarray | None = None  # predicted class of each sample, where class scores were given
 
 
+def check_by_stage(function: str, argument: str, by_stage: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return an argument that has something for some stages as a dict; None is an empty one.
+
+    Raises InputError, in the name of `function`, for anything but a dict, and for a key that is not in `names`, the
+    names of the stages. `argument` is the name of the argument, for the message.
+    """
+    if by_stage is None:
+        return {}
+    if not isinstance(by_stage, Mapping) or not set(by_stage) <= set(names):
+        given = ", ".join(map(str, by_stage)) if isinstance(by_stage, Mapping) else type(by_stage).__name__
+        raise InputError(
+            f"{function}: `{argument}` must be a dict by stage ({', '.join(names)}), got {given}."
+        )
+    return dict(by_stage)
+
+
 def read_stages(
     function: str, stages: Stages, labels: Array, scores: ByStage | None, units: Units
 ) -> dict[str, Stage]:
@@ -82,10 +98,7 @@ def read_stages(
     # the person, who answers what no stage does, is called "person" in results
     if PERSON in stages or not all(isinstance(name, str) for name in stages):
         raise InputError(f"{function}: stages must be named by words other than {PERSON!r}.")
-    score_names = dict(scores or {})
-    if not set(score_names) <= set(stages):
-        names = ", ".join(map(str, score_names))
-        raise InputError(f"{function}: `scores` must be a dict by stage, got {names}.")
+    score_names = check_by_stage(function, "scores", scores, tuple(stages))
     result = {}
     for name, entry in stages.items():
         title = f"{function}: stage {name!r}"
@@ -132,7 +145,8 @@ def _read_class_scores(title: str, entry: Mapping[str, Any], labels: Array, scor
 
     The result is as if the user had given the confidences that the score computes: rank keys, which order samples as
     the score does, with the loss and the "cost" as they were given. `predictions` are the classes of largest score, one
-    class number from 0 per sample. `labels` is None if the user gave none.
+    class number from 0 per sample. `labels` is None if the user gave none. A learned confidence as `score` is refused,
+    since its values must be given instead of class scores.
     """
     unknown_keys = set(entry) - {"logits", "probs", "cost", "score", "loss"}
     if unknown_keys or "cost" not in entry:
@@ -197,10 +211,7 @@ def collect_data(
         For values out of range, or an unknown stage in `abstained`.
     """
     check_choice(function, "promise", promise, tuple(PROMISES))
-    no_answer = abstained or {}
-    if not set(no_answer) <= set(stages):
-        names = ", ".join(map(str, no_answer))
-        raise InputError(f"{function}: `abstained` must be a dict by stage, got {names}.")
+    no_answer = check_by_stage(function, "abstained", abstained, tuple(stages))
     stage_losses = []
     confidences = []
     costs = []

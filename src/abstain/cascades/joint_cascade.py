@@ -361,7 +361,8 @@ class JointCascade(JointRule, Stored):
     def record_parts(self, saved_as: str) -> RecordParts:
         """The parts of its decision record; `saved_as` is the name of the rule's file.
 
-        A risk on the calibration data is None without a cascade, and left out. `shared` is any of the promises.
+        A risk on the calibration data is None without a cascade, and left out; then `risks` is not shown. `targets` are
+        the promised risks. `shared` is any of the promises, which have the rule in common.
         """
         risks = [f"risk of {name} {risk:.4g}" for name, risk in self.risks.items() if risk is not None]
         targets = [f"risk of {name} at most {target:g}" for name, target in self.targets.items()]

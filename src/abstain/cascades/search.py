@@ -430,9 +430,10 @@ class PolicyGrid:
 def choose_cuts(data: CascadeData, max_cuts: int) -> list[np.ndarray]:
     """Choose the thresholds to try at each stage: minus infinity, then evenly spaced quantiles of its confidences.
 
-    One array per stage, which rises strictly. There are at most `max_cuts`, and no more than one for every ten samples.
-    At minus infinity a stage answers whenever it has an answer; a stage without any has this one only. Each threshold
-    but the first is the confidence of some sample, and a confidence equal to it is accepted.
+    `data` holds one confidence per sample and stage. One array per stage, which rises strictly. There are at most
+    `max_cuts`, and no more than one for every ten samples. At minus infinity a stage answers whenever it has an answer;
+    a stage without any has this one only. Each threshold but the first is the confidence of some sample, and a
+    confidence equal to it is accepted.
     """
     cut_count = max(1, min(max_cuts, data.sample_count // SAMPLES_PER_CUT))  # minus infinity is one of them
     cuts = []
@@ -792,8 +793,8 @@ def estimate_least_costs(promises: Sequence[CascadePromise], max_cuts: int) -> L
     data = promises[0].data  # all promises share confidences and costs
     cuts = choose_cuts(data, max_cuts)
     grid = PolicyGrid(data, cuts)
-    # The score is 0 where the estimated risk is the promised one, and that of the least safe promise counts. Cost
-    # tables are sums over all samples.
+    # The score is 0 where the estimated risk is the promised one, and above 0 where it is lower; that of the least safe
+    # promise counts. The number of samples only scales it. Cost tables are sums over all samples.
     keeps_promises = least_z_scores(promises, cuts, data.sample_count) >= 0
     cost = np.where(keeps_promises, grid.total_costs() / data.sample_count, math.inf).reshape(-1)
     single_stage_policies = [grid.single_stage_policies(stage) for stage in range(data.stage_count)]

@@ -75,8 +75,8 @@ def _parse_costs(ctx: click.Context, param: click.Parameter, value: str | None) 
     """Parse costs separated by commas, each a number, a column (`tokens`) or both (`0.6*tokens`); a callback of click.
 
     A cost without a column has the column "". Raises BadParameter where the text before an asterisk is not a number.
-    Costs come in the order of the files; empty without the option. Text that is no number is
-    the name of a column, with the factor 1.
+    Costs come in the order of the files; empty without the option. Text that is no number is the name of a column, with
+    the factor 1. Negative numbers and nan pass here: the cascade refuses them.
     """
     costs = []
     for text in (value or "").split(","):
@@ -242,7 +242,7 @@ def _stages_of_files(files: tuple[str, ...], stages: tuple[str, ...]) -> tuple[s
     belong to the stages in their order. Raises a usage error if such a file has another stage in its name. A stage is a
     model of the cascade, by its name; the stages come in the order in which the rule asks them.
     """
-    # one name for each file, made from the file's name; they all differ
+    # one name for each file, made from the file's name; they all differ. (): the user gave no --names
     names = tuple(name_files(files, ()))
     if set(names) == set(stages):
         if names != stages:
@@ -646,7 +646,8 @@ def _apply_rule(
     def draw(console: Console) -> None:
         console.print(Text(f"answered by: {counts}"))
 
-    # a row per sample for --quiet, --json and --csv; only counts on the screen and for --latex
+    # A row per sample for --quiet, --json and --csv; only counts on the screen and for --latex. `rule.scores` has the
+    # score by which each model with class scores is ranked.
     deliver(
         output,
         rule,
@@ -674,7 +675,8 @@ def _note_other_distribution(
     stages = {name: (0.0, {model.kind: _ranking_column(model)}) for name, model in models.items()}
     later = single_rule.read_later_answers(stages, abstained, _learned_confidences(models), units=None)
     try:
-        # by stage; of all samples, whose row numbers these are, it takes those that reach the stage
+        # By stage. `later.answering` has one entry per sample, the index of the stage that answers it. Of all samples,
+        # whose row numbers are passed, each stage is compared on those that reach it.
         p_values = single_rule.compare_by_stage(later, np.arange(len(later.answering)))
     except InputError:  # rounding hides where these confidences lie among those of the calibration
         return

@@ -492,10 +492,11 @@ def describe_contest(result: Comparison, contestants: Contestants) -> list[str]:
 
 
 def nothing_is_ranked(files: dict[str, str], read_options: opt.ReadOptions) -> bool:
-    """Whether every file is a log of right and wrong answers without a confidence; False if the user named one.
+    """Whether every file is a log of answers without a confidence; False if the user named one.
 
-    `files` are paths by the names of their models. `read_options` are the options that say how files are read; of them,
-    `columns` maps roles to the columns that the user named.
+    The caller then compares by accuracy, which refuses answers with other losses than right and wrong. `files` are
+    paths by the names of their models. `read_options` are the options that say how files are read; of them, `columns`
+    maps roles to the columns that the user named.
     """
     if "confidence" in read_options.columns:
         return False

@@ -117,8 +117,8 @@ def _is_named_like_clusters(name: str) -> bool:
 def _hint_at_clusters(values_by_name: Mapping[str, Values], consequence: str) -> list[str]:
     """A sentence on the first column whose values look like those of clusters; empty if there is none.
 
-    Its values occur several times each, and either in blocks of rows, or the column is named like a patient or another
-    common kind of clusters. Of a column that is named so, or like an id, a single repeated value is enough.
+    Its values occur twice on average, and the rows of each value are consecutive. Of a column that is named like an id,
+    or like a patient or another common kind of clusters, a single repeated value is enough, anywhere.
     `values_by_name` are columns that have no role yet, and `consequence` ends the sentence.
     """
     for name, values in values_by_name.items():

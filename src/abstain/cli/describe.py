@@ -117,7 +117,8 @@ def describe_file(file: str, read_options: ReadOptions) -> dict[str, Any]:
         except UncertainError:  # perhaps only a confidence is missing
             log = read_options.read_log(file)
             column_by_role = log.column_of_role
-        if log is not None:  # the notes of a log that was read begin with those of its source
+        # the notes of a log begin with those of its source; price 1: a wrong one costs what a right one gains
+        if log is not None:
             notes = [*log.notes, *answer_notes(log, price=1.0, level=_LEVEL)]
     except AbstainError as error:
         notes.append(one_line(error))
@@ -191,6 +192,7 @@ def _suggest_improve(file: str, read_options: ReadOptions, predictions: Predicti
         confidences = learnable.learning_inputs().get("signals", {})  # by name
         if not learnable.has_class_scores and len(confidences) < 2:
             return None
+        # those of the file, or zero-one losses of class scores
         losses = learnable.own_or_zero_one_losses()
     except (AbstainError, click.UsageError):  # no labels, or no such columns
         return None
@@ -384,7 +386,8 @@ def _gives_table(file: str, attempt: ReadOptions) -> bool:
     """True if `abstain evaluate` makes a table of this file with these options: with a confidence, or without.
 
     BlankOutcomesError where it refuses rows that do not say right or wrong: the caller tries again without these. Usage
-    errors are not caught. Warnings are silent, since this is only an attempt.
+    errors are not caught. Warnings are silent, since this is only an attempt; its numbers are not used, so any level of
+    the intervals will do (`_LEVEL`, 0.95).
     """
     # imported here, because that module imports this one
     from abstain.cli.evaluate import evaluate_predictions, evaluate_unranked
@@ -416,7 +419,7 @@ def _other_columns(source: OpenedTable, log: Log | None, has_confidence: bool) -
     if log is None:
         return [{"correct": name} for name in correctness_columns[:_MAX_COMMANDS]]
     if not has_confidence:
-        # columns of metadata with at least two different numbers
+        # columns of metadata with at least two different numbers; readers of logs store numbers alone under this prefix
         candidates = [
             name
             for name, column in source.columns.items()
@@ -525,6 +528,7 @@ def _describe_areas_by_opposite_rule(log: Log, level: float, learned: LearnedCon
         predictions = predictions.with_confidence(learned, keep_others=True)
     evaluation = abstain.evaluate(**predictions.arguments(), metrics="aurc", level=level)
     row_count = int(log.scored.sum())  # rows that have a grade, or need none since there is no answer
+    # fewer where the log's rules leave out answers without a confidence
     measured_rows = "" if predictions.n == row_count else f", on {predictions.n:,} of {row_count:,} rows"
     return describe_areas_by_rule(evaluation, opposite, measured_rows)
 

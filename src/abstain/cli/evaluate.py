@@ -228,6 +228,7 @@ def evaluate_predictions(
     """
     arguments = predictions.arguments(scores=scores, losses=losses)
     table = abstain.evaluate(**arguments, level=level, **options, progress=False)
+    # of a log: accuracy and the like over all questions, also over answers that the ranking leaves out
     table = with_scores_of_all_questions(table, predictions, options.get("metrics"))
     # all notes of the table; those on a ranking worse than chance say what to do about the sign of its column
     notes = predictions.with_sign_advice(table.notes)
@@ -508,7 +509,8 @@ def _split_scores(console: Console, table: Evaluation, loss: str) -> list[tuple[
     `console` is where the text goes. The order stays; a run has at least one score, however narrow the screen is. A
     table has at least one score.
     """
-    # a column of the screen is as wide as its longest cell, which is that of an interval
+    # A column of the screen is as wide as its longest cell, which is that of an interval, or the shortest width of a
+    # number. All widths are in characters; `_METRIC_WIDTH`, of the first column, counts the blanks after it.
     limits = [
         screen.format_limits(console, entry)
         for entry in table.entries

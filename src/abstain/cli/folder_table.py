@@ -245,7 +245,8 @@ def _describe_scores(runs: Sequence[RunLog]) -> list[str]:
     """Which columns say what is right, and which filter of a reply was read: one sentence for all logs that agree.
 
     The sentences name up to `_MAX_PLACES` logs by task and model where the logs differ. Of the roles in
-    `_ROLES_OF_SCORES`, `column_of_role` maps each that a log has to its column, in words. At most `_MAX_FILE_NOTES`
+    `_ROLES_OF_SCORES` ("correct", "labels", "filter" ...), `column_of_role` maps each that a log has to its column, in
+    words. At most `_MAX_FILE_NOTES`
     sentences, and how many more there are.
     """
     places: dict[str, list[str]] = {}  # by description: tasks and models
@@ -395,7 +396,7 @@ class _RankedBy(NamedTuple):
 def _measure_area(log: Log, metric: str, level: float) -> _RankedBy:
     """Measure the ranking of a log by its first confidence; without an estimate where it has none or it is undefined.
 
-    `metric` is a metric of the ranking ("aurc") or of its confidence, or a score of the answers ("simpleqa_f"), which
+    `metric` is one of the ranking ("aurc"), of calibration ("brier_score") or of the answers ("simpleqa_f"), which
     takes no confidence. `level` is the confidence level of the interval. The result has the name of the confidence, ""
     for none, and the estimate with its limits.
     """

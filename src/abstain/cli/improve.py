@@ -184,7 +184,8 @@ def _draw(
 
     `rule` is a threshold on the learned confidence, certified on rows that were not used to learn it; None without one.
     A candidate is a way to compute a confidence; the first is the baseline, the best confidence that the file has
-    already. `console` is where the text goes. `learned.tables()` returns columns of text by caption.
+    already, of which `_CANDIDATE_WORDS` says nothing. `console` is where the text goes. `learned.tables()` returns
+    columns of text by caption.
     """
     title = f"{display_name(model_name)}: a confidence learned from {count_noun(learned.n, 'row')}"
     console.print(Text(title, style="bold"))

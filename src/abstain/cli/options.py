@@ -153,7 +153,8 @@ class DocumentedCommand(click.Command):
                 inputs += value if isinstance(value, tuple) else (value,)
         _check_outputs(outputs, inputs)
         for flag, path in outputs.items():
-            # a place that cannot be written to; with `verdict_first` it is reported only after the verdict
+            # Raises for a place that cannot be written to. With `verdict_first` (a series of checks) that is reported
+            # only after the verdict, which must not depend on it.
             if not output_types[flag].verdict_first:
                 _outputs.check_place(path)
             check_output_name(path, *output_types[flag].kinds)  # raises for an ending such as .png for JSON
@@ -455,13 +456,13 @@ def refuse_other_notations(
     `typed` is what the user wrote, perhaps with other text before a percentage ("a=20%"). Anything else passes, also
     what is no number: the caller parses it. `ctx` and `param` say in the message which option it is.
     """
-    percentage = _PERCENT.search(typed)
+    percentage = _PERCENT.search(typed)  # group 1 is the number before the sign
     if percentage:
         fraction = float(percentage[1]) / 100
         raise click.BadParameter(
             f"{percentage[0]!r} must be a fraction. Write {fraction:g} for {percentage[0]}.", ctx, param
         )
-    decimal_comma = _DECIMAL_COMMA.fullmatch(typed.strip())
+    decimal_comma = _DECIMAL_COMMA.fullmatch(typed.strip())  # digits, a comma, digits
     if decimal_comma:
         whole, decimals = decimal_comma.groups()
         raise click.BadParameter(
@@ -491,7 +492,7 @@ def fraction_option(
 
     `explain_refusal` returns the sentence on a number that the option refuses, "" for any other; it comes before the
     check that the number lies between 0 and 1, neither of which is allowed. Without a `default` the command gets None
-    where the option is not used.
+    where the option is not used. The type `_Fraction` refuses "5%" and "0,05" before both.
     """
 
     def check(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:

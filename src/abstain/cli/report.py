@@ -246,7 +246,7 @@ def demo(data: str, target: str, no_report: bool, copy_folder: str | None, open_
     """
     chosen_demo = DEMOS[data]
     if copy_folder is not None:  # with --copy there are no tables and no page
-        copies = copy_outputs(chosen_demo, Path(copy_folder))
+        copies = copy_outputs(chosen_demo, Path(copy_folder))  # one file for each model, sorted by name
         for path in copies:
             click.echo(f"wrote {click.format_filename(path)}")
         opt.suggest_commands(
@@ -262,6 +262,7 @@ def demo(data: str, target: str, no_report: bool, copy_folder: str | None, open_
     if no_report:
         return
     command = "abstain demo" + ("" if data == "cifar10" else f" --data {data}")
+    # by maximum softmax and the 0/1 loss, like the tables
     write_report(models, target, title=chosen_demo.title, command=command, score=_SCORE, loss=_LOSS)
     click.echo(f"\nInteractive report: {click.format_filename(target)}")
     if open_it:
@@ -306,7 +307,7 @@ def draw_tables(demo: Demo, models: list[Predictions]) -> None:
     """Print three questions about the models of a demo and their answers: a ranking, the best model, a threshold.
 
     `demo` holds a title, a text about the data (`about`) and the error rate that the threshold has to keep (`risk`).
-    The models have class scores and labels.
+    The models have class scores and labels, and at least one of them. _SCORE is maximum softmax, _LOSS the 0/1 loss.
     """
     console = make_console()
     console.print(Text(demo.about + "\n"))

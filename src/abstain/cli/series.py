@@ -243,7 +243,7 @@ def show_check(result: Check | GroupChecks, output: opt.Output, notes: list[str]
     check_by_group: dict[Any, Check] = {"all": result} if isinstance(result, Check) else {}
     if isinstance(result, GroupChecks):
         check_by_group = {group: result.checks[group] for group in result.worst_first()}
-    # what the next look needs to know of the rows and files of this one is left out
+    # what the next look needs to know of this one (its files, clusters and fingerprints of rows) is left out
     names = [field.name for field in fields(Check) if field.name not in _STATE_FIELDS]
     columns = _tables.collect_columns(list(check_by_group.values()), [*names, "holds"])
     columns = {"group": list(map(str, check_by_group)), **columns}

@@ -266,7 +266,7 @@ def _read_labelled(file: str, read_options: opt.ReadOptions, *, is_check: bool) 
     except BlankOutcomesError:  # a plain table, and some cells of the column of outcomes are empty
         if not is_check or read_options.missing or read_options.grades:  # or the user said how to read them
             raise
-        # with this option the table is read as answers, of which those without an outcome are left out
+        # with this option the table is read as answers: those without an outcome, or without a confidence, are left out
         predictions = read_options._replace(missing="left_out").read(file)
         if predictions.log is not None:
             _note_incomplete_clusters(file, predictions.log.find_clusters(), predictions.log.scored)
@@ -287,7 +287,7 @@ def _read_labelled(file: str, read_options: opt.ReadOptions, *, is_check: bool) 
 
 
 def _find_labelled_rows(predictions: Predictions) -> np.ndarray:
-    """Return the numbers of the rows of class scores that have a label, and print how many have none.
+    """Return the numbers of the rows of class scores that have a label, and print on stderr how many have none.
 
     Raises DataError if no row has a label. Of other predictions all rows are returned: these were read without the rows
     that say nothing. Rows are counted from 0. It also prints how many clusters have rows of both kinds.
@@ -312,7 +312,7 @@ def _find_labelled_rows(predictions: Predictions) -> np.ndarray:
 
 
 def _note_incomplete_clusters(file: Any, clusters: np.ndarray | None, is_labelled: np.ndarray) -> None:
-    """Print how many clusters have rows with and rows without a label: they count now, and never again.
+    """Print on stderr how many clusters have rows with and rows without a label: they count now, and never again.
 
     `clusters` holds the cluster of each row of the file, None without clusters; `is_labelled` is a mask of the rows.
     Nothing is printed for two crossed kinds of clusters, an array of two columns: a series takes one kind.
@@ -351,7 +351,7 @@ def check_unlabelled(rule: str, file: str, read_options: opt.ReadOptions, output
         kind=predictions.kind,
         score=opt.explicit_value("score"),  # None unless the user typed --score
     )
-    with naming_file(file):
+    with naming_file(file):  # an error begins with the name of the file
         result = threshold_to_check.check_confidences(**rule_columns(predictions, score))
     # DataError if about all of these rows are rows that the rule was made from
     refuse_calibration_rows(file, result.from_calibration, result.n)
@@ -452,10 +452,11 @@ def _describe_replaced(rule: Any, path: str, load: Callable[[str], Any]) -> str:
 
 
 def rules_by_group(result: Any, single_name: str) -> dict[Any, Any]:
-    """The threshold of each group (the worst first), promise, or promise of a group, by name.
+    """The thresholds of a result: of each group (the worst first), of each promise, or of each promise of each group.
 
-    `result` is a threshold, which is returned under `single_name`, or one per group, with one promise or several. A
-    promise is an upper bound on one risk; with several, each has a threshold of its own here, of the same value.
+    They are mapped from the name of the group or the promise, or from "GROUP: PROMISE". `result` is a threshold, which
+    is returned under `single_name`, or one per group, with one promise or several. A promise is an upper bound on one
+    risk; with several, each has a threshold of its own here, of the same value.
     """
     if isinstance(result, JointThreshold):
         return result.promises
@@ -758,7 +759,7 @@ def _note_on_coarse_confidences(predictions: Predictions, score: str | None) -> 
 def _find_known_groups(
     rule_file: str, rule: GroupThresholds, predictions: Predictions, treatment: str
 ) -> np.ndarray:
-    """Return a mask of the rows whose group the rule knows, and print how many others there are.
+    """Return a mask of the rows whose group the rule knows, and print on stderr how many others there are.
 
     `treatment` says what happens to the others: "not accepted". Raises DataError without a column of groups, or if the
     rule knows none of them. `rule_file` is for messages; `rule.thresholds` has one rule for each group that it knows.
@@ -790,7 +791,7 @@ def _find_known_groups(
 
 
 def _note_groups_without_threshold(rule: GroupThresholds, predictions: Predictions, treatment: str) -> None:
-    """Print how many rows are of groups in which the rule accepts nothing, and what happens to them.
+    """Print on stderr how many rows are of groups in which the rule accepts nothing, and what happens to them.
 
     `treatment` is "not checked", say. Groups that the rule does not know are no part of it. The predictions must have
     groups; nothing is printed if the rule accepts something in each of them.
@@ -848,17 +849,7 @@ def decide(
       abstain decide rule.json table.csv --column confidence=p_max --score max_softmax
     """
     saved_rule = load_rule(rule)
-    learned_fingerprint = first_rule(saved_rule).cut.learned
-    if learned_fingerprint is not None and not read_options.learned_confidence_files:
-        raise DataError(
-            f"{display_name(rule)}: this rule is for the learned confidence {learned_fingerprint}. Name the file of "
-            f"that learned confidence: --confidence FILE."
-        )
-    with show_working(f"reading {display_name(file)}"):
-        predictions, other_columns = read_options.read_unlabelled(file)
-    origin = first_rule(saved_rule).origin
-    note_calibration_files([file], [] if origin is None else [origin.sha256])
-    refuse_unnamed_answers(rule, origin.command if origin else None, predictions, other_columns)
+    predictions, other_columns = _read_to_decide(rule, first_rule(saved_rule), file, read_options)
     rule_score = check_rule_fits(rule, first_rule(saved_rule).cut.score, predictions.kind, score)
     is_known = np.ones(predictions.n, dtype=bool)
     if isinstance(saved_rule, GroupThresholds):
@@ -906,6 +897,27 @@ def decide(
         opt.say(f"note: {display_name(rule)} accepts nothing, whatever the data: {reason}")
 
 
+def _read_to_decide(
+    rule_file: str, rule: Threshold, file: str, read_options: opt.ReadOptions
+) -> opt.UnlabelledFile:
+    """Read new data to which a rule is applied; DataError where options of the command that made the rule are missing.
+
+    These are the learned confidence that the rule is for, and the column that says which questions have an answer. A
+    note is printed where the file is the one that the rule was made from.
+    """
+    if rule.cut.learned is not None and not read_options.learned_confidence_files:
+        raise DataError(
+            f"{display_name(rule_file)}: this rule is for the learned confidence {rule.cut.learned}. Name the file of "
+            f"that learned confidence: --confidence FILE."
+        )
+    with show_working(f"reading {display_name(file)}"):
+        unlabelled = read_options.read_unlabelled(file)
+    origin = rule.origin
+    note_calibration_files([file], [] if origin is None else [origin.sha256])
+    refuse_unnamed_answers(rule_file, origin.command if origin else None, *unlabelled)
+    return unlabelled
+
+
 def _find_clusters(
     rule: Threshold | GroupThresholds | JointThreshold,
     read_options: opt.ReadOptions,
@@ -933,7 +945,7 @@ def _note_large_clusters(
     predictions: Predictions,
     clusters: np.ndarray,
 ) -> None:
-    """Print a note if a cluster has more samples than the promise allows for; of groups, each has its own clusters.
+    """Print a note on stderr if a cluster has more samples than the promise allows for, by group if there are groups.
 
     The promise on whole clusters takes none to be larger than the largest one in the calibration data. `predictions`
     holds rows of groups that the rule knows, and `clusters` the cluster of each of them.
@@ -1006,7 +1018,7 @@ def _note_other_distribution(
     if not rule.feasible or not has_confidence.any():  # an infeasible rule accepts nothing
         return
     compared = predictions.rows(np.flatnonzero(has_confidence))
-    with naming_file(predictions.path):
+    with naming_file(predictions.path):  # an error begins with the name of the file
         # p-value of the hypothesis that both have one distribution
         drift_p = rule.check_confidences(**rule_columns(compared, rule_score)).drift_p
     if drift_p <= CLEARLY_OTHER:  # 0.001
@@ -1075,7 +1087,7 @@ def clinical(
     positive_label: Any = positive
     if labels.dtype.kind in "biuf" and _tables.is_number(positive):
         positive_label = float(positive)
-    with naming_file(file):
+    with naming_file(file):  # an error begins with the name of the file
         # the class is shown as the user typed it, even where labels are numbers
         table = replace(clinical_of(predictions, score, positive_label, level), positive=positive)
     grid = table.grid()  # cells of text by title, such as "0.5 [0.4, 0.6]"; one row for each share

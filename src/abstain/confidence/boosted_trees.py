@@ -258,6 +258,7 @@ def _choose_questions(
     question about its column, "above this bin?" or "of this level?", but for those that `bins.is_question` excludes. If
     nothing divides the rows, an arbitrary question is returned, which adds nothing.
     """
+    # one entry per bin: the number of its column
     bin_count = len(bins.column)
     column_count = bin_of_value.shape[1]
     leaf = np.zeros(len(bin_of_value), dtype=np.intp)

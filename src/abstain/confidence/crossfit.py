@@ -59,7 +59,7 @@ def _take_turns(shares: np.ndarray, count: int, rng: np.random.Generator) -> np.
     """Return `count` numbers of folds in which each fold occurs in proportion to its share, evenly spread.
 
     `shares` has one entry per fold, not negative; they need not add up to 1. The fold at an index is that of the row at
-    this index of the caller's sequence. With equal shares, the folds take turns in random order.
+    this index of the caller's sequence. With equal shares, the folds take turns in random order, drawn from `rng`.
     """
     total = max(shares.sum(), 1e-300)  # shares are all 0 only where `count` is 0
     # rounded cumulative numbers, so that the numbers of all folds add up to `count`

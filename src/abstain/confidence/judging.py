@@ -303,7 +303,8 @@ def choose_candidate(
     is known to be better from other data: with "lowest" the baseline is then out, unless these rows prove the trusted
     candidate worse.
 
-    `difference` of a result is its AURC minus that of the baseline, and `p_value` that of this difference.
+    `difference` of a result is its AURC minus that of the baseline, and `p_value` the two-sided one of no difference,
+    corrected for the number of candidates.
     """
     baseline = 0  # its index among the results
     eligible = [
@@ -318,7 +319,7 @@ def choose_candidate(
             if not is_proven_worse:
                 eligible.remove(baseline)  # the trusted candidate and all others stay
     lowest = min(results[index].aurc for index in eligible)
-    rounding = _LARGEST_ROUNDING * abs(lowest)  # `abs` since losses may be negative
+    rounding = _LARGEST_ROUNDING * abs(lowest)  # a billionth of it; `abs` since losses may be negative
     best = next(index for index in eligible if results[index].aurc <= lowest + rounding)
     gain = -results[best].difference  # by how much its AURC is below that of the baseline
     # both are 0 for the baseline itself, which is returned either way

@@ -407,9 +407,9 @@ def _tell_right_from_wrong_together(first: _FewValues, second: _FewValues, is_ri
 def _tells_right_from_wrong(level: np.ndarray, is_right: np.ndarray) -> bool:
     """Do the other rows of a row's level say, by their majority, whether it is right, for more than 99.9% of the rows?
 
-    They must do so for most of the right and most of the wrong rows: where nearly all answers are right, every majority
-    is. `level` numbers the level of each row from 0; `is_right` says of each row whether it is right, and must have
-    rows of both kinds.
+    They must also do so for more than half of the right and of the wrong rows, each taken alone: where nearly all
+    answers are right, every majority is. `level` numbers the level of each row from 0; `is_right` says of each row
+    whether it is right, and must have rows of both kinds.
     """
     level = np.unique(level, return_inverse=True)[1]  # without gaps: pairs of levels are many
     others = np.bincount(level)[level] - 1  # for each row: the other rows of its level

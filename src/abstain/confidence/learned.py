@@ -104,12 +104,13 @@ class LearnedConfidence(_tables.Notebook, Stored):
     ) -> Any:
         """Return one confidence per row, higher = surer, in the array library of the inputs.
 
-        Pass every input that was there in learning; inputs that were not are ignored. Gaps (None, NaN) in signals and
-        features are allowed. A level of a category that was not seen in learning adds nothing. Raises InputError if an
-        input is missing as a whole, and warns (AbstainWarning) if inputs are distributed otherwise than in learning.
-        `abstained` marks the rows without an answer: nothing was learned from such rows, so they get a confidence, but
-        are left out where distributions are compared. `model.profile` holds the names and distributions of the inputs
-        in learning.
+        `signals` are confidences of the user's own, `features` other numbers and `categories` labels, all by name;
+        `predicted` are the predicted classes where there are no class scores. Pass every input that was there in
+        learning; inputs that were not are ignored. Gaps (None, NaN) in signals and features are allowed. A level of a
+        category that was not seen in learning adds nothing. Raises InputError if an input is missing as a whole, and
+        warns (AbstainWarning) if inputs are distributed otherwise than in learning. `abstained` marks the rows without
+        an answer: nothing was learned from such rows, so they get a confidence, but are left out where distributions
+        are compared. `model.profile` holds the names and distributions of the inputs in learning.
         """
         function = "LearnedConfidence"
         table = read_inputs(

@@ -65,7 +65,7 @@ def fit_logistic(
         coefficients = new_coefficients
         linear = new_linear
         objective = new_objective
-        # smaller changes do not change a ranking
+        # changes of a hundred-millionth or less do not change a ranking
         if decrease <= _RELATIVE_DECREASE * abs(objective):
             break
     return coefficients

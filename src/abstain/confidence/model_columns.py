@@ -248,8 +248,8 @@ def list_tree_inputs(profile: InputProfile, plan: ColumnPlan) -> TreeInputs:
     """Return the inputs of the columns that `make_tree_columns` makes; class scores are "logits" or "probs".
 
     `profile` holds the inputs by name, and the flags of `plan` (True or False) say which of them are read: `logits`,
-    `classes` and `runner_up` stand for columns made of class scores, and are False without these. The result has one name per column of
-    numbers and one per column of codes, in the order of `make_tree_columns`; both may be empty.
+    `classes` and `runner_up` stand for columns made of class scores, and are False without these. The result has one
+    name per column of numbers and one per column of codes, in the order of `make_tree_columns`; both may be empty.
     """
     # without class scores `kind` and `class_count` are None, and neither is used below
     kind = str(profile.kind)

@@ -387,8 +387,9 @@ class ConfidenceModel(Stored):
         """Return each rule that a stored model must keep, as the message to show, and whether it keeps it.
 
         A model is exactly one of a single score, a linear model (alone or with trees) and a combination; the others are
-        None. `fits` of a part says whether it can be computed from the inputs of `self.profile`. The caller raises with
-        the message of a rule that is False.
+        None. `fits` of a part says whether it can be computed from the inputs of `self.profile`. Its `is_consistent`
+        says that these have names of their own, and that the values and ranks of each number rise. The caller raises
+        DataError with the message of a rule that is False.
         """
         functions = [part for part in (self.single, self.linear, self.combination) if part is not None]
         if not self.profile.is_consistent:  # then the other rule cannot be checked

@@ -98,7 +98,8 @@ class ShippedWeights(Stored):
         A role is an input of the weights, such as "token_probability", whatever the user calls it. `columns` holds one
         vector per role in the order of `signals`, NaN where missing. `references` holds for each role how it is
         distributed in these rows: the ranks of its values, and the share of rows that lack it. `largest_deviation` is
-        in standard deviations. There must be at least two rows; the caller asks for 50.
+        in standard deviations. There must be at least two rows and two roles; the caller asks for 50 rows, and four
+        roles are shipped.
         """
         for role, reference in references.items():
             if reference.missing > self.largest_missing:  # both are shares of the rows
@@ -106,7 +107,8 @@ class ShippedWeights(Stored):
                     f"{role} is missing in {reference.missing:.0%} of the rows, in learning in at most "
                     f"{self.largest_missing:.0%}"
                 )
-        # of each pair of inputs, in the order of `self.correlation` (means over models) and `self.spread`
+        # of each pair of inputs, in the order of `self.correlation` and `self.spread`: their means and
+        # standard deviations over the models that were learned from
         correlations = rank_correlations(columns, references)
         # a correlation of few rows is uncertain itself: its variance adds to that between models
         row_count = len(next(iter(columns.values())))

@@ -104,8 +104,8 @@ def add_to_bins(
     the tables `first_bin` and `bin_count` of a `BinMap`: it is the confidence itself, or, where that is a rank key
     without a fixed range, the probability of the same order. Each bin has a `count` (int64) and a `loss_sum` (float64)
     of its samples, and their smallest and largest confidence, `low_bits` and `high_bits`, as integers (int64) that have
-    the order of the floats, which are only written where they change. An extreme may have been moved by another program
-    since it was read; the atomics compare again.
+    the order of the floats (those of inf and -inf in an empty bin), which are only written where they change. An
+    extreme may have been moved by another program since it was read; the atomics compare again.
     """
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = i < n
@@ -297,9 +297,9 @@ def read_rows(logits, target, work, n, classes, stride, ignore_index,
               SMOOTHING: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # fmt: skip
     """Store the first three columns of `work`: confidence (NaN where ignored), log-sum-exp and cross-entropy.
 
-    A program handles ROWS of the n rows of `logits`, which are `stride` elements apart and have `classes` columns;
-    COLUMNS is a power of two that is not smaller. `target` holds class numbers, and `ignore_index` marks samples to
-    leave out. SMOOTHING is the label smoothing. The confidence is minus the odds against the winner, as in
+    A program handles ROWS of the n rows of `logits`, which are `stride` elements apart and have `classes` columns, side
+    by side; COLUMNS is a power of two that is not smaller. `target` holds class numbers, and `ignore_index` marks
+    samples to leave out. SMOOTHING is the label smoothing. The confidence is minus the odds against the winner, as in
     `torch.loss`. A target out of range has loss NaN: asking the host to raise an error would make it wait. `work` holds
     five columns of n float64 (the last two are for weights and shares, which other kernels compute), then 128 partial
     sums and a counter of the kernel `compute_weights`; sets the counter to 0.
@@ -434,11 +434,11 @@ def compute_gradients(logits, target, work, upstream, gradient, n, classes, stri
                       SMOOTHING: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # fmt: skip
     """Store the gradient of each row of logits: upstream times weight times (softmax - target); 0 where ignored.
 
-    A program handles ROWS of n rows. `logits` has rows `stride` elements apart, `gradient` is contiguous, and COLUMNS
-    is a power of two of at least `classes`. `work` holds the log-sum-exp of each row in its second column and its
-    weight in the fourth. `upstream` is the gradient of the result: one number per row, or one for all with a stride of
-    0. `target` holds class numbers; smoothing spreads SMOOTHING of each over all classes. A target out of range gives
-    NaN.
+    A program handles ROWS of n rows. `logits` has rows `stride` elements apart, each with its columns side by side;
+    `gradient` is contiguous, and COLUMNS is a power of two of at least `classes`. `work` holds the log-sum-exp of each
+    row in its second column and its weight in the fourth. `upstream` is the gradient of the result: one number per row,
+    or one for all with a stride of 0. `target` holds class numbers; smoothing spreads SMOOTHING of each over all
+    classes. A target out of range gives NaN.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, COLUMNS)

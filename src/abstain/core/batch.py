@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from abstain._arrays import Array, Namespace
 from abstain._check import check_choice, check_fraction
 from abstain.core import simplex
@@ -29,8 +31,8 @@ def check_options(
     result. With `rank="soft"` ranks are smooth functions of the confidences, and `temperature` is the width of the
     smoothing, in units of the confidence. `criterion` is the user's own loss per sample, or None for the cross-entropy.
     `label_smoothing` is the share of the target spread evenly over all classes. `mix`, from 0 to 1, is the share of the
-    plain mean loss in the result; it is only checked if it is no tensor, since reading one would make the host wait for
-    the GPU.
+    plain mean loss in the result; it is only checked if it is a number of Python or a text (which is refused): reading
+    a tensor would make the host wait for the GPU.
     """
     check_choice(NAME, "estimator", estimator, ESTIMATORS)
     check_choice(NAME, "reduction", reduction, ("mean", "sum", "none"))
@@ -43,7 +45,7 @@ def check_options(
             f"{NAME}: `mix` must be a number or a tensor of one; a schedule belongs to a loss object that counts its "
             f"steps: `AURCLoss(mix=...)`."
         )
-    if isinstance(mix, (int, float, str)):
+    if isinstance(mix, (int, float, str, np.generic)):  # a schedule's tensor is not read here
         check_fraction(NAME, "mix", mix, open_low=False)
     if criterion is not None and label_smoothing:
         raise InputError(

@@ -296,7 +296,8 @@ def leave_one_out_areas(
     # over the rows strictly below each
     sum_below = _sum_below(terms(m, L, one_less, S))
     sum_below_per_loss = _sum_below(terms(m, np.zeros_like(L), one_less, np.ones_like(S)))
-    # 0 if the row had a single sample, whose mass and loss are then 0 (a quotient by an accepted mass of 0 counts as 0)
+    # 0 if the row had a single sample, whose mass and loss are then 0: `has_empty_rows` is True by default, so that a
+    # quotient by an accepted mass of 0 counts as 0
     own_term = terms(m[row] - 1, L[row] - l, N[row] - 1, S[row] - l)
     areas = (sum_above[row] + own_term + sum_below[row] - l * sum_below_per_loss[row]) / total_mass
     return ranked.in_input_order(areas)

@@ -272,8 +272,8 @@ def aurc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
     """AURC (harmonic, threshold ties) of binned samples with losses in [0, largest_loss]: estimate and sharp bounds.
 
     The estimate spreads the loss of a bin evenly over its samples; where bins overlap it is moved inside the bounds.
-    Without a largest loss (None) nothing can be proven, and the bounds are None. At least one bin has mass. The bins
-    lie along the last axis; results have the shape of the leading axes.
+    `largest_loss` is above 0; without one (None) nothing can be proven, and the bounds are None. At least one bin has
+    mass. The bins lie along the last axis; results have the shape of the leading axes.
 
     AURC is the mean over samples of the selective risk with the threshold at this sample. The bounds add up, bin by
     bin, the least and the greatest sums of these risks that the mass and loss of the bins allow.
@@ -297,9 +297,9 @@ def augrc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
     The estimate spreads the loss of a bin evenly over its samples; where bins overlap it is moved inside the bounds.
     The bounds add the loss of all surer bins, `loss_above_best` or `loss_above_worst`, to a bound of what is accepted
     of the bin's own loss. The two differ only where bins overlap: samples that may be surer than a bin are then counted
-    above it or not, whichever makes the bound wider. Without a largest loss (None) nothing can be proven, and the
-    bounds are None. At least one bin has mass. The bins lie along the last axis; results have the shape of the leading
-    axes.
+    above it or not, whichever makes the bound wider. `largest_loss` is above 0; without one (None) nothing can be
+    proven, and the bounds are None. At least one bin has mass. The bins lie along the last axis; results have the shape
+    of the leading axes.
     """
     xp = bins.xp
     total_mass = xp.sum(bins.mass, axis=-1)
@@ -325,6 +325,7 @@ def augrc(bins: Bins, largest_loss: float | None = 1.0) -> Bracket:
     greatest_sum = bins.mass * (bins.loss_above_worst + bins.loss)
     low = xp.sum(least_sum, axis=-1) / (total_mass * total_mass)
     high = xp.sum(greatest_sum, axis=-1) / (total_mass * total_mass)
+    # with the estimate moved inside the bounds
     return _clip_estimate(bins, estimate, low, high)
 
 
@@ -380,9 +381,9 @@ def _sum_of_inverses(bins: Bins, low: Array, high: Array) -> Array:
 def _least_risk_sum(bins: Bins, largest_loss: float) -> Array:
     """Least sum, over the samples of each bin, of the selective risk at their threshold.
 
-    A bin has mass c and loss L, losses lie in [0, M] (M = `largest_loss`), and mass N and loss S lie above it, in surer
-    bins (where bins overlap, those with which the risk is smallest). At position k (accepted mass) in the bin, the
-    selective risk is at least
+    A bin has mass c and loss L, losses lie in [0, M] (M = `largest_loss` > 0), and mass N and loss S lie above it, in
+    surer bins (where bins overlap, those with which the risk is smallest). At position k (accepted mass) in the bin,
+    the selective risk is at least
 
         low(k) = (S + max(0, L - M (N + c - k))) / k,
 
@@ -415,9 +416,9 @@ def _least_risk_sum(bins: Bins, largest_loss: float) -> Array:
 def _greatest_risk_sum(bins: Bins, largest_loss: float) -> Array:
     """Greatest sum, over the samples of each bin, of the selective risk at their threshold.
 
-    A bin has mass c and loss L, losses lie in [0, M] (M = `largest_loss`), and mass N and loss S lie above it, in surer
-    bins (where bins overlap, those with which the risk is greatest). At position k (accepted mass) in the bin, the
-    selective risk is at most
+    A bin has mass c and loss L, losses lie in [0, M] (M = `largest_loss` > 0), and mass N and loss S lie above it, in
+    surer bins (where bins overlap, those with which the risk is greatest). At position k (accepted mass) in the bin,
+    the selective risk is at most
 
         high(k) = (S + min(L, M (k - N))) / k,
 
@@ -460,6 +461,7 @@ def risk_between(
     worst_position = xp.maximum(position, N + full_losses)
     least_loss = S + xp.maximum(0 * L, L - M * (end - best_position))
     greatest_loss = S + xp.minimum(L, M * (worst_position - N))
+    # 0 where the position is 0, which happens in empty bins alone
     return safe_divide(xp, least_loss, best_position), safe_divide(xp, greatest_loss, worst_position)
 
 
@@ -493,9 +495,9 @@ def risk_at_coverage(bins: Bins, coverage: float, largest_loss: float | None = 1
     """Selective risk at the smallest attainable coverage of at least `coverage`: estimate and bounds.
 
     The threshold lies inside a bin (the first, from the top, that reaches the coverage), at an unknown place. The
-    estimate spreads the loss of the bin evenly over its positions. Losses lie in [0, largest_loss]; without a largest
-    loss (None) the bounds are None. A bin that is one tie is accepted as a whole, and is exact. All are NaN where all
-    bins are empty.
+    estimate spreads the loss of the bin evenly over its positions. Losses lie in [0, largest_loss], a number above 0;
+    without it (None) the bounds are None. A bin that is one tie is accepted as a whole, and is exact. All are NaN where
+    all bins are empty.
     """
     rows = rows_of_bins(bins)  # the same bins, most confident first
     xp = rows.xp
@@ -535,7 +537,8 @@ def coverage_at_risk(bins: Bins, risk: float, largest_loss: float | None = 1.0) 
 
     A threshold at the edge of a bin is certain: it gives the estimate and the lower bound, which are equal. The upper
     bound is the largest coverage that a threshold inside a bin could have if its losses, in [0, largest_loss], lay at
-    its bottom; None without a largest loss. The bins do not overlap and lie along the last axis, least confident first.
+    its bottom; None without a largest loss, which is above 0 otherwise. The bins do not overlap and lie along the last
+    axis, least confident first.
     """
     rows = rows_of_bins(bins)  # the same bins, most confident first
     xp = rows.xp

@@ -43,6 +43,7 @@ def supports(loss: Array, confidence: Array, weight: Array | None, is_zero_one: 
 def area(xp: Namespace, loss: Array, confidence: Array, estimator: str, ties: str) -> Array:
     """AURC of one vector of samples, for which `supports` is true, as a float64 scalar on the device.
 
+    `supports` demands unweighted 0/1 losses and confidences that are floats, both of torch or of cupy.
     `estimator` is "harmonic", "loo", "log", "sele" or "2sele" (how a loss counts by its rank), `ties` "threshold"
     (equal confidences are accepted together) or "expected" (one by one, in random order). The order of the samples does
     not matter. The result is NaN if a confidence is NaN or infinite, and only then. The host waits for the device, to

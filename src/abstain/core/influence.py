@@ -397,7 +397,7 @@ class AcceptedLossArea(Area):
         A sample of loss l adds l times the share of the coverage after it, half of its own row included (the slope),
         and the loss accepted before it, half of its own row included, per total mass (the constant). Samples of a row
         are accepted evenly. These two include what the sample does to rows in other parts, so that `for_rows_above`
-        keeps its default of 0.
+        (what a sample further up, in another part, adds to these rows) keeps its default of 0.
         """
         if self.from_coverage > 0:
             return self._truncated_derivative(rows)

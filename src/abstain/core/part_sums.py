@@ -855,7 +855,7 @@ def combine_parts(parts: AreaSums, area: Area, metric_derivative: MetricDerivati
     a line in the loss, constant + slope * l, that was subtracted before powers were summed so that they keep their
     digits. On the metric it is k u + a + b l, with l the loss of the sample, k = `metric_derivative.per_area`, and a
     and b (one entry per part) what the reference line, the other parts and the metric add. A sum of powers that is
-    smaller than the rounding error of its terms counts as 0.
+    smaller than the rounding error of its terms (1e-12 of the sum of their sizes) counts as 0.
 
     The result also has the sums of contributions: (weight) * (rank weight) * (loss) / (total mass), what the loss of a
     sample adds to the estimate.

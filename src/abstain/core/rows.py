@@ -127,6 +127,7 @@ def rows_from_sorted(xp: Namespace, loss: Array, is_row_end: Array, weight: Arra
     sample has weight 1.
     """
     n = loss.shape[-1]
+    # 1 ... n, on the device of the losses
     position = xp.broadcast_to(xp.arange(1, n + 1, **device_keyword(loss)), loss.shape)
     if weight is None:
         weighted_loss = loss
@@ -305,8 +306,8 @@ class Blocks:
     def in_units(self) -> Blocks:
         """The table with all weights divided by one number, the unit.
 
-        The unit is the common weight if all weights are equal (except for rounding), so that they become exactly 1;
-        otherwise the largest power of two that is not above the root of the largest `w2`, which brings the weights
+        The unit is the common weight if all weights are equal (but for a relative 1e-12), so that they become exactly
+        1; otherwise the largest power of two that is not above the root of the largest `w2`, which brings the weights
         close to 1: their fourth powers must neither overflow nor vanish. The table is not empty, and all weights are
         above 0.
 
@@ -435,6 +436,7 @@ def _read_by_index(loss: np.ndarray, confidence: np.ndarray, weight: np.ndarray 
     depend on the order of the input. (Sums of float64 losses and of weights may round differently in another order.)
     `weight` None means 1 for all.
     """
+    # `order`: indices, most confident first; `row_stops`: of each row, how many samples it and the rows above have
     ranking = rank_confidences(confidence)
     reader = read_along_ranking(ranking, loss, weight)
     has_ties = len(ranking.row_stops) < len(loss)
@@ -627,6 +629,7 @@ def _sum_floats_by_row(
     sum over all pieces above. `is_single` marks the rows of one sample, whose value is taken as it is: a difference of
     running sums would round.
     """
+    # running sums at the row ends, counted from `sum_above`
     accepted_sum = _accumulate_by_row(values, row_ends, sum_above)
     # `diff_from`: the differences of neighbours, the first one from `sum_above`
     row_sum = np.where(is_single, values.take(row_ends), diff_from(accepted_sum, sum_above))

@@ -589,6 +589,8 @@ def log_margin_complement(odds: Odds) -> Array:
 
     s is the sum of the odds of the other classes against the winner, e_2 = exp(-d_2) those of the runner-up
     (`odds.runner_up_distance` is d_2), `odds.ratio_sum` is s / e_2 and `odds.minus_log_p_max` is log(1 + s).
+    `odds.largest_entry` and `odds.second_entry` are the two largest entries as the user gave them: logits, or the
+    probabilities themselves.
     """
     xp = odds.xp
     margin = -xp.expm1(-odds.runner_up_distance) / (1 + odds.odds_against_winner)  # (1 - e_2) / (1 + s)
@@ -610,8 +612,8 @@ def log_entropy(odds: Odds) -> Array:
     """
     xp = odds.xp
     s = odds.odds_against_winner
-    # An infinite distance (no other class can occur) would make the second term NaN, a huge one infinite. Any number
-    # will do instead: beside such a distance, which is subtracted at the end, the logarithm of the sum vanishes.
+    # An infinite distance (no other class can occur) would make the second term NaN, one beyond 1e300 infinite. Any
+    # number will do instead: beside such a distance, which is subtracted at the end, the logarithm of the sum vanishes.
     is_moderate = odds.runner_up_distance < _LARGEST_DISTANCE
     d2 = xp.where(is_moderate, odds.runner_up_distance, xp.zeros_like(odds.runner_up_distance))
     # log(1 + s) / e_2, as s / e_2 * log(1 + s) / s; `minus_log_p_max` is log(1 + s), known already. The quotient

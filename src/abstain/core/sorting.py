@@ -513,8 +513,8 @@ def is_zero_one(loss: np.ndarray) -> bool:
 def error_size(loss: np.ndarray) -> float | None:
     """The size c of an error if every loss is 0 or c > 0 and both occur; 1.0 for 0/1 losses; None for other losses.
 
-    Such losses are c times 0/1 losses. Losses that are all equal are not enough: they need not be errors. Rounding is
-    allowed for, as in a cost of 0.3 computed as 0.1 * 3.
+    Such losses are c times 0/1 losses. Losses that are all equal are not enough: they need not be errors. Rounding by a
+    relative 1e-12 is allowed for, as in a cost of 0.3 computed as 0.1 * 3.
     """
     if is_zero_one(loss):
         return 1.0
@@ -638,6 +638,7 @@ class RankedSamples(NamedTuple):
         accepts_all = ranks >= self.n
         # the smaller keys belong to the samples strictly above tau
         count = np.where(accepts_all, self.n, np.searchsorted(self.sorted_keys, tau_keys, side="left"))
+        # back to confidences, in their own type, whose next float is the threshold
         tau = self.decode_keys(tau_keys)
         with np.errstate(over="ignore"):  # above the largest float comes infinity, which accepts nothing
             just_above_tau = np.nextafter(tau, tau.dtype.type(np.inf)).astype(np.float64)

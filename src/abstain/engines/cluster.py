@@ -209,6 +209,7 @@ def number_ranges(survey: Survey, task_count: int) -> RangeNumbers:
             range_sizes = mass * (group_samples / max(mass.sum(), 1.0))
         else:
             range_sizes = np.full(range_count, group_samples / range_count)
+        # by range: is it between a number and the next float, so that it can hold only one confidence?
         range_sizes = np.where(has_one_confidence(cuts), 0.0, range_sizes)
         sizes += range_sizes.tolist()
     bundle_of_range = _fill_bundles(sizes, samples_per_bundle=all_samples / task_count)
@@ -305,6 +306,7 @@ def plan_ranges(
     # both rounded up: a range of at most 4 million samples, a task of at least 10,000
     tasks_for_size = -(-rows // SAMPLES_PER_RANGE)
     tasks_for_workers = min(min_tasks, -(-rows // _MIN_SAMPLES_PER_TASK))
+    # the second argument is the number of tasks: a range holds at most about one task's share of all samples
     return number_ranges(survey, min(max(tasks_for_size, tasks_for_workers), _MAX_TASKS))
 
 

@@ -40,6 +40,7 @@ def connect(client: Any) -> Iterator[Any]:
     connects; or None, for the current client, or a new local cluster if there is none. New clients and clusters are
     closed on exit.
     """
+    # MissingDependencyError where Dask is not installed
     distributed = import_optional("distributed", 'engine="dask"', "dask")
     if client is None:
         client = _current_client(distributed)  # None if there is none
@@ -167,7 +168,8 @@ class DaskRun(cluster.ClusterRun):
         that one task finishes. `pieces` is what they hold of it, one list of (number of the range, its samples) per
         partition. `stage` is the title of the progress bar.
         """
-        # a result comes as one string of bytes, because Dask would send every small array in it as a message of its own
+        # `_pieces_of_bundle`: a future for each partition; Dask calls `task` with what they hold. A result comes as one
+        # string of bytes, because Dask would send every small array in it as a message of its own.
         futures = [
             self.submit(_call_and_pickle, task, self._pieces_of_bundle(bundled_samples, bundle), argument)
             for bundle, argument in arguments.items()

@@ -92,7 +92,7 @@ class Engine:
         data
             What the engine reads: files or, by Dask and Spark, also a frame.
         arguments
-            The user's keyword arguments: columns and options of the engine.
+            The user's keyword arguments, None where not passed: columns and options of the engine.
         metric, **metric_options
             The metric, and options of it to check and set, such as `estimator`.
 
@@ -102,6 +102,7 @@ class Engine:
             The target risk of `coverage_at_risk` is above 1, though all losses are 0/1.
         """
         full_name = f"{self.name}.{function}"
+        # by name, without those that are None: names of columns, and options of the engine such as `memory`
         columns, engine_options = self._separate_options(arguments)
         # the same metric with these options; raises for an unknown option or value
         metric = metric.with_checked_options(full_name, metric_options)
@@ -442,9 +443,11 @@ class Engine:
         [0.0, 0.0, 0.333]
         """
         function = f"{self.name}.risk_coverage_curve"
+        # by name, without those that are None: names of columns, and options of the engine such as `memory`
         columns, engine_options = self._separate_options(options)
         fields = parse_one_pair(function, columns)
-        # no metric: the default evidence request has neither areas nor points
+        # No metric: the default evidence request has neither areas nor points. Thresholds come with the number of
+        # samples accepted at each.
         request = EngineRequest(curve_points=check_count(function, "points", points), with_thresholds=True)
         # by group; without a column of groups all samples are the group None
         answers = self.answer(function, data, fields, request, **engine_options)

@@ -162,11 +162,11 @@ class Run:
     def choose_cuts(self, survey: Survey, may_count: bool = True) -> dict[Any, RangeCuts]:
         """Cut each group into ranges (samples with confidences between two thresholds) that fit the memory budget.
 
-        Where many samples share few float32 values, counting them takes less than sorting them: such a window
-        of values becomes a range of its own that is counted, unless `may_count` is False. The other ranges share the
-        memory that its counters leave. Large groups are cut into a few ranges even if memory would take fewer, because
-        sorting too many samples at once is slower; at most `ranges.MAX_COMPARED_CUTS`, up to which comparing a
-        confidence with all thresholds finds its range fast.
+        Where many samples share few float32 values, counting them takes less than sorting them: such a window of values
+        becomes a range of its own that is counted, unless `may_count` is False. (Confidences that need a float64 are
+        never counted.) The other ranges share the memory that its counters leave. Large groups are cut into a few
+        ranges even if memory would take fewer, because sorting too many samples at once is slower; at most
+        `ranges.MAX_COMPARED_CUTS`, up to which comparing a confidence with all thresholds finds its range fast.
 
         Returns for each group where its ranges start (confidences, ascending) and which range is counted, if any.
         `survey` holds what the first pass found of each group: number of samples, histogram of confidences, weights.
@@ -211,6 +211,7 @@ class Run:
         """
         if not survey.zero_one or survey.is_double or survey.has_weights:
             return {}
+        # `free_bytes`: what this process does not use of its budget, less what reading files takes
         counter_bytes = int(_SHARE_FOR_COUNTERS * free_bytes(self.memory))
         windows = {}
         # the histogram of a group is that of the confidences of some of its samples
@@ -307,7 +308,8 @@ class Run:
         each model. The first finishes the areas. The second computes the influence of each sample: of the first model
         it moves every sample, with its influence on the first area, to its range of the second; of the second model it
         adds up the sums over both influences that the test of the difference needs. Intermediate data goes to `spill`.
-        `pair` names the columns and the metric of both models.
+        `pair` names the columns and the metric of both models. "first", "second", "move" and "joint" are titles on the
+        progress bar.
 
         The second passes read every sample. So no range is counted, which would store numbers of samples instead of the
         samples, and samples of ranges with one confidence are stored too, though sums are enough for their areas.
@@ -332,6 +334,7 @@ class Run:
         # The position of every range has the totals of the whole set. There is a range: the survey raises for data
         # without samples.
         first_answer = Answer(first_ranges[0].position.totals, self.request, first_results)
+        # `outside`: what the influences of these samples need from the other ranges
         for columns, outside in self._samples_and_influences(
             first_files, first_ranges, first_results, "move"
         ):
@@ -364,6 +367,7 @@ class Run:
         between two thresholds; its file is removed once it is read. `stage` is the title of the progress bar.
         """
         positions = [stored.position for stored in stored_ranges]
+        # one for each range, in their order: what the influences of its samples need from the other ranges
         influences = paired.range_influences(results, positions, self.request)
         for stored, outside in zip(stored_ranges, influences):
             if stored.is_tied:  # its samples come in pieces, so the mass and loss of all of them come along
@@ -430,7 +434,9 @@ def _load_progress(spill: Spill, key: str) -> _Progress | None:
         spill.rewind({})  # empties all range files
         return None
     spill.rewind({int(number): size for number, size in state["sizes"].items()})
-    # for each group four arrays: the starts of its ranges, and the sums, smallest and largest confidence of each
+    # for each group four arrays: the starts of its ranges, and of these the sums (a row for each name in
+    # `ranges.SUMS`), the smallest and the largest confidence; `done_files` is how many files, from the first, were read
+    # whole
     arrays = [[np.asarray(array, dtype=np.float64) for array in group] for group in state["arrays"]]
     return _Progress(state["done_files"], arrays)
 

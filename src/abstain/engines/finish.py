@@ -194,6 +194,7 @@ def check_weights(function: str, fields: Fields, survey: Survey, request: Engine
     if fields.repetitions:
         # `fractional_weight` is some weight that is not a whole number; None, if all are whole, raises nothing
         check_repetitions(function, str(fields.weight), survey.fractional_weight)
+    # also true without weights, and where they are all equal within each group
     if survey.weights_are_counts(fields.repetitions):
         return
     for evidence_request in request.evidence_requests:
@@ -606,7 +607,7 @@ def _select_curve_points(rows: Rows, request: EngineRequest, labels: RowLabels |
     # picked once, so fewer points than requested may come back.
     points_passed = np.floor(rows.accepted_mass / mass_per_point)
     is_selected = np.diff(points_passed, prepend=math.floor(mass_above / mass_per_point)) > 0
-    # nothing lies above the range: it holds the first row of the whole set
+    # nothing but rounding lies above the range: it holds the first row of the whole set
     if mass_above <= SUM_ROUNDING * total_mass:
         is_selected[0] = True
     # True up to rounding: the last row accepts the whole set
@@ -738,6 +739,7 @@ class Answer:
         # the sum of weighted 0/1 losses is the mass of the errors
         if totals.zero_one and totals.has_whole_weights:
             return metric.best_area_for_zero_one(totals.total_mass, error_mass=totals.loss_sum)
+        # the area that all ranges in the order of the losses add up to, by the estimator of that evidence request
         best_area = self._area(index, self.oracle_results)
         # `reads_area`: does the metric read the actual area? Those that do not, such as the oracle AURC, are about the
         # order by loss itself

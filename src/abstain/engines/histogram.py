@@ -244,7 +244,8 @@ def as_bins(table: Histogram, largest_loss: float | None, has_whole_mass: bool) 
 
     Any of the samples in overlapping bins may lie above a bin. The bin's risk is smallest (best) if exactly those
     without loss do, and largest (worst) if exactly those with loss do, taken as few samples of the largest loss.
-    `largest_loss` bounds all losses; None if some are below 0: then no bounds are known, and 1 is taken.
+    `largest_loss` bounds all losses; None if some are below 0: then 1 is taken, the fields named best and worst bound
+    nothing, and the caller must not read them.
     `has_whole_mass` says that masses are counts of samples. `table` is the histogram, least confident bin first, as are
     the bins in the result.
     """
@@ -417,9 +418,11 @@ def histogram_of_tensor(loss: Array, confidence: Array, weight: Array | None, ma
     if int(is_start.sum()) <= max_bins:
         starts = torch.nonzero(is_start).reshape(-1)
     else:
+        # indices of at most `max_bins + 1` samples, first and last included, and ascending thresholds between these
         places = torch.from_numpy(_quantile_places(n, max_bins)).to(ascending.device)
         cuts = torch.from_numpy(_cuts_between(ascending[places].cpu().numpy())).to(ascending.device)
         starts = torch.unique(torch.cat([torch.zeros_like(places[:1]), torch.searchsorted(ascending, cuts)]))
+        # where many samples have the largest confidence, one threshold lies above all of them
         starts = starts[starts < n]
     ends = torch.cat([starts[1:], torch.full_like(starts[:1], n)])
     bin_of_sample = torch.repeat_interleave(torch.arange(len(starts), device=ascending.device), ends - starts)

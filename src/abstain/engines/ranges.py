@@ -427,6 +427,7 @@ class Survey:
                 is_double=columns.confidence.dtype != np.float32,
             )
             if columns.weight is not None:
+                # the smallest and the largest weight, and one that is not a whole number
                 batch.note_weights(group, columns.weight)
             start = int(rng.integers(stride))  # 0 ... stride - 1
             # empty if the batch has no more samples than `start`

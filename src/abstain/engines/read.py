@@ -246,8 +246,9 @@ def _require_learned(function: str, confidence: Any) -> LearnedConfidence:
 def _check_learned(function: str, learned: LearnedConfidence, passed: Mapping[str, Any]) -> None:
     """Raise InputError if the columns that were passed do not suit a learned confidence.
 
-    `passed` are the user's keyword arguments that name columns, `function` is what messages name. Engines read logits,
-    so a confidence learned from probabilities is refused.
+    `passed` are the user's keyword arguments that name columns, without those that are None; `function` is what
+    messages name. Engines read logits, so a confidence learned from probabilities is refused. Only `labels` must be
+    passed to read logits, since `logits` has a default.
     """
     kind = learned.model.profile.kind  # "logits", "probs", or None for a model that reads no class scores
     if kind == "probs":
@@ -266,8 +267,8 @@ def _check_learned(function: str, learned: LearnedConfidence, passed: Mapping[st
 def parse_one_pair(function: str, options: Mapping[str, Any]) -> Fields:
     """The columns of one confidence and one loss, from `options`, the keyword arguments of the public function.
 
-    For functions that return one number, such as `files.aurc`. InputError if the arguments name several pairs.
-    `function` is the public function that messages name.
+    For functions that return one number, such as `files.aurc`. InputError if the arguments name several pairs, or
+    exclude or need each other; TypeError for an unknown one. `function` is the public function that messages name.
     """
     pairs = parse_columns(function, options)
     if len(pairs) > 1:
@@ -368,11 +369,13 @@ def read_tables(
 ) -> Iterator[tuple[RowOrigin, Any]]:
     """Arrow tables of at most `batch_size` rows, each with its origin (function, file, number of its first row).
 
-    `part` is a file, or some row groups of it. The tables hold the columns of `fields`. Columns that a file does not
-    have may come from the names of its folders, such as `split=test`: every row then has that text. DataError for a
-    column that neither has.
+    `part` is a file, or a `FilePart`: a file, the number of the first row to read (from 0), and which row groups to
+    read (None: all of the file). The tables hold the columns of `fields`. Columns that a file does not have may come
+    from the names of its folders, such as `split=test`: every row then has that text. DataError for a column that
+    neither has.
     """
     file, start, row_groups = part if isinstance(part, FilePart) else FilePart(part)
+    # text by name of the column, from the names of the file's folders; None for a missing value
     folder_values = partition_values(file)
 
     def require_columns(schema: Any) -> list[str]:
@@ -445,7 +448,7 @@ class Loader(NamedTuple):
         return self.read_samples(RowOrigin(self.function), part)
 
     def read_samples(self, origin: RowOrigin, table: Any) -> Groups:
-        """The checked samples of a table or frame by group; all under None if there are no groups.
+        """The checked samples of a table or frame by group that has any; all under None if there are no groups.
 
         Depending on the loader, loss and confidence of a second model are attached, minus the loss replaces the
         confidence (the order of the oracle), and the weights of each group are divided by its unit. DataError for
@@ -560,7 +563,8 @@ def _apply_learned(
         rows = slice(start, start + _LEARNED_ROWS)
         parts = {name: column.slice(start, _LEARNED_ROWS) for name, column in columns.items()}
         numbers = {name: _numbers_with_gaps(origin, name, parts[name]) for name in profile.numbers}
-        # the inputs of these rows, checked, in the form that the model takes
+        # the inputs of these rows, checked, in the form that the model takes; missing numbers are NaN, missing texts
+        # None
         inputs = read_inputs(
             origin.function,
             logits=None if logits is None or profile.kind is None else logits[rows],

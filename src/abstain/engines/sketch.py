@@ -88,12 +88,12 @@ def _without_rounding(estimate: float, low: float, high: float) -> Certified:
 
 
 def risk_at(table: Histogram, position: float, largest_loss: float | None) -> Certified:
-    """Selective risk when samples are accepted from the top until their mass is `position`.
+    """Selective risk when samples are accepted from the top until their mass is `position`, which is above 0.
 
     `table` holds bins of the confidence axis, least confident first, with the mass and loss of each. The estimate takes
     bins in the order of their middles, and spreads the loss evenly within a bin; a bin of one confidence is accepted
-    whole. The bounds hold for any order of the samples in bins that overlap. `largest_loss` bounds all losses, which
-    are then at least 0; without it (None) there are no bounds.
+    whole. The bounds hold for any order of the samples in bins that overlap. `largest_loss`, above 0, bounds all
+    losses, which are then at least 0; without it (None) there are no bounds.
     """
     order = np.argsort(table.low + table.high, kind="stable")[::-1]  # most confident first, by the middle
     mass = table.mass[order]
@@ -133,9 +133,9 @@ def curve(table: Histogram, largest_loss: float | None) -> CertifiedCurve:
     """Coverage and risk at thresholds at the lower end of each bin, most confident first, with bounds.
 
     Bins may overlap. Of those that contain a threshold, it is undecided how many samples lie above: the estimates count
-    half of them, the bounds any number. `largest_loss` bounds all losses, which are then at least 0; without it (None)
-    the risk has no bounds. `table` holds bins of the confidence axis, least confident first, with the mass and loss of
-    each.
+    half of them, the bounds any number. `largest_loss`, above 0, bounds all losses, which are then at least 0; without
+    it (None) the risk has no bounds. `table` holds bins of the confidence axis, least confident first, with the mass
+    and loss of each.
     """
     threshold = np.unique(table.low)[::-1]
     # bins are sorted by `low`: those before `first_accepted` start below the threshold
@@ -205,6 +205,7 @@ class Sketch:
         if int(size) < 4096:
             raise InputError(f"Sketch: `size` must be at least 4096 bytes, got {size}.")
         self.size = int(size)
+        # samples so far, also those in the buffer, without those of weight 0
         self.n = 0
         self.repetitions = repetitions
         self._histogram = empty_histogram()  # of all samples but those in the buffer
@@ -227,6 +228,7 @@ class Sketch:
         updates are collected before they are sorted. Weights are relative, or numbers of repetitions if
         `self.repetitions`, and are brought to the unit of the first batch. Empty arrays add nothing.
         """
+        # arrays as vectors, tensors without gradients; None and lists stay as they are
         loss = _flatten(loss)
         confidence = _flatten(confidence)
         sample_weight = _flatten(sample_weight)
@@ -245,6 +247,7 @@ class Sketch:
                 raise InputError(
                     "Sketch.update: takes numpy arrays and torch tensors (and arrays on the host), got another."
                 )
+            # `_merge` adds a histogram to that of this sketch, and joins bins until they fit into `size` bytes
             self._merge(histogram.histogram_of_tensor(*columns.samples, self._max_bins_of_batch))
         elif sample_count + self._buffered_samples < _BUFFER:
             # until `_flush` merges them into the histogram; a copy, because the caller may reuse its memory
@@ -314,7 +317,8 @@ class Sketch:
         units = [sketch._unit for sketch in all_sketches if sketch._unit is not None]
         # no units: all sketches are empty, and any number would do below
         merged._unit = units[0] if units else None
-        # sums of w, w l, and for weights or losses other than 0/1 also of w^2 l^j (j = 0, 1, 2)
+        # Sums of w, w l, and for weights or losses other than 0/1 also of w^2 l^j (j = 0, 1, 2). `_max_bins` says how
+        # many bins with these sums fit into `size` bytes.
         has_second_moments = any(len(sketch._histogram.sums) == 5 for sketch in all_sketches)
         merged._histogram = merge_histograms(
             [sketch._histogram_in_unit(merged._unit or 1.0) for sketch in all_sketches],
@@ -326,6 +330,7 @@ class Sketch:
         merged._counts_samples = all(
             sketch._counts_samples and sketch._unit in (None, merged._unit) for sketch in all_sketches
         )
+        # of an empty sketch inf and -inf, which change nothing
         merged._smallest_loss = min(sketch._smallest_loss for sketch in all_sketches)
         merged._largest_loss = max(sketch._largest_loss for sketch in all_sketches)
         return merged
@@ -372,6 +377,7 @@ class Sketch:
                 for columns in buffered
             ]
         samples = concatenate_columns(buffered).samples  # loss, confidence, weight (None: 1 for all)
+        # `_merge` adds a histogram to that of this sketch, and joins bins until they fit into `size` bytes
         self._merge(histogram.histogram_of(*samples, self._max_bins_of_batch))
 
     # results -------------------------------------------------------------------------------------------------
@@ -433,6 +439,7 @@ class Sketch:
         InputError for another metric or without samples.
         """
         check_choice("Sketch.standard_error", "metric", metric, ("aurc", "augrc"))
+        # the histogram of all samples, those in the buffer included; InputError, naming the method, if there are none
         table = self._table("standard_error").with_second_moments()
         ascending = np.argsort(table.low + table.high)  # by the middle of each bin
         # by bin, sums of w, w l, w^2, w^2 l and w^2 l^2
@@ -490,6 +497,7 @@ class Sketch:
             raise DataError("Sketch.from_bytes: these bytes were not written by `Sketch.to_bytes`.")
         version, _, body = bytes(stored[len(_MAGIC) :]).partition(b"\n")
         _check_version("Sketch.from_bytes", version.decode(errors="replace"))
+        # inside, an error of Python that damaged bytes lead to, such as KeyError, becomes DataError
         with _report_damage("Sketch.from_bytes"):
             checksum = int.from_bytes(body[:4], "little")
             metadata_end = 8 + int.from_bytes(body[4:8], "little")
@@ -515,6 +523,7 @@ class Sketch:
     @classmethod
     def from_json(cls, stored: str) -> Sketch:
         """The inverse of `to_json`; DataError for another version, or if the text is damaged."""
+        # inside, an error of Python that a damaged text leads to, such as KeyError, becomes DataError
         with _report_damage("Sketch.from_json"):
             content = dict(json.loads(stored))
         # a text without a version is taken for version 1, which this release does not read
@@ -532,6 +541,10 @@ class Sketch:
         ValueError if the checksum is not that of the restored sketch, or bounds are out of order; KeyError or TypeError
         for incomplete metadata. The callers report all of these as damage. `table` holds bins of the confidence axis,
         least confident first, with the mass and loss of each.
+
+        `metadata` has the `size` in bytes, the number `n` of samples, `repetitions` (are weights these?), the `unit` by
+        which relative weights were divided (None without samples), `whole` (are all masses counts of samples?) and
+        `losses`, the smallest and the largest.
         """
         sketch = cls(metadata["size"], repetitions=bool(metadata["repetitions"]))  # empty
         sketch.n = metadata["n"]
@@ -575,7 +588,9 @@ def _report_damage(function: str) -> Iterator[None]:
 
 
 def _flatten(values: Array) -> Array:
-    """Images and batches as one vector of samples, without gradients; anything else is returned as it is."""
+    """Images, batches and nested lists as one vector of samples, without gradients; anything else as it is."""
+    if isinstance(values, (list, tuple)):
+        values = np.asarray(values)
     if is_torch(values):
         values = values.detach()
     if getattr(values, "ndim", 1) > 1 and hasattr(values, "reshape"):

@@ -207,6 +207,7 @@ def open_frame(function: str, data: Any, session: Any) -> Any:
     Columns may come from folder names such as `split=test`; they are text. DataError for files other than Parquet or
     CSV, or for both at once; InputError, naming `function`, if no session is active.
     """
+    # MissingDependencyError where pyspark is not installed
     sql = import_optional("pyspark.sql", 'engine="spark"', "spark")
     if hasattr(data, "mapInArrow"):
         return data

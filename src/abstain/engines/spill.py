@@ -307,7 +307,7 @@ class RangeFiles:
         """
         survey = Survey()
         rng = np.random.default_rng(1)
-        # every so many samples enter the histogram
+        # every so many samples enter the histogram: all of them, or about a million, so that it is never empty
         stride = max(1, large.sample_count // ranges.SURVEY_SAMPLES)
         for piece in self.spill.pieces(large.number):
             survey.add({None: piece}, stride=stride, rng=rng)

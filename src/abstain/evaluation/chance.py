@@ -184,9 +184,11 @@ def _describe_ranking(name: str, estimate: float, low: float | None, high: float
 def _warning_sentence(
     name: str, estimate: float, low: float | None, high: float | None, error_rate: float | None
 ) -> str:
-    """The warning; where most samples are wrong it names errors that were taken for right answers first.
+    """The warning that the confidence `name` ranks worse than chance, with what may be the mistake.
 
-    `error_rate` is the share of wrong samples, None where it is not known.
+    `estimate` is its AUROC, `low` and `high` are limits of that, which are numbers wherever a warning is made.
+    `error_rate` is the share of wrong samples, None where it is not known. Above 1/2, it is named first that errors may
+    have been taken for right answers; then comes what to do about the sign.
     """
     warning = f"{_describe_ranking(name, estimate, low, high)} "
     if error_rate is not None and error_rate > 0.5:

@@ -401,7 +401,7 @@ def _ranked(samples: CheckedSamples) -> CheckedSamples:
 
 
 def _only_with_confidence(samples: CheckedSamples, has_own: np.ndarray | None) -> CheckedSamples:
-    """The same samples, ranked, where those without a confidence of their own count as abstentions.
+    """The same samples, where those without a confidence of their own count as abstentions; the others are ranked anew.
 
     `has_own` has one truth value per sample of the input, those of weight 0 included; None where all have one.
     """
@@ -413,6 +413,7 @@ def _only_with_confidence(samples: CheckedSamples, has_own: np.ndarray | None) -
     is_answered = np.ones(len(has_own), bool) if samples.is_answered is None else samples.is_answered
     kept = has_own[is_answered]  # of the answered samples
     weight = samples.answered_weight
+    # `weights_of_all` and `clusters` stay: they have entries for samples that abstained, too
     return _ranked(
         samples._replace(
             answered_loss=samples.answered_loss[kept],
@@ -437,8 +438,10 @@ def naming_model(function: str, name: str) -> Iterator[None]:
 def refuse_other_inputs(function: str, models: Any) -> None:
     """Raise InputError, in the name of `function`, for a file, a table or a dict where a model's arrays should be.
 
-    `models` are the outputs by name, or those of a single model, which may have no name.
+    `models` are the outputs by name, or in a list, or those of a single model without a name. Outputs are arrays, a
+    pair of them, or a table in memory with a column for each class, none of which is named like one of right and wrong.
     """
+    # the keys begin a part of the message: "NAME: ", or "" for the single model
     output_by_name = {"": models}
     if isinstance(models, Mapping):
         output_by_name = {f"{name}: ": output for name, output in models.items()}
@@ -557,8 +560,9 @@ def _losses_and_confidences(
 
     `kind` is "probs" for a model that was passed as `probs=`, otherwise "logits". Without `labels` the model must be a
     pair (loss, confidence), not passed as `probs=`; it enters once, and InputError is raised for anything else. With
-    labels the model is its logits or probabilities, which enter once per score; `requested_loss` is the name of one
-    loss, or a function, and `classes` names the columns (None: labels are their numbers). A contestant is called after
+    labels the model is its logits or probabilities, which enter once per score (`scores` are names or functions, "all",
+    or None for the default); `requested_loss` is the name of one loss, or a function, and `classes` names the columns
+    (None: labels are their numbers). A contestant is called after
     the model, after the score if `model_name` is empty, or "model / score" if there are several scores. The result has
     a sentence, too, if the model is right no more often than guessing (`guessing_note`, otherwise None).
     """

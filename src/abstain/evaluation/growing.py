@@ -232,7 +232,7 @@ class ComparisonSeries(Stored, Notebook):
                     f"(difference {pair.difference:.3g} [{pair.low:.3g}, {pair.high:.3g}])"
                 )
                 continue
-            better = self._better(pair.a, pair.b)  # at that look; later ones are not read
+            better = self._better(pair.a, pair.b)  # at that look, whatever later ones say; so it is not None
             worse = pair.b if better == pair.a else pair.a
             sample_count = self.looks[number - 1].n
             lines.append(
@@ -455,7 +455,11 @@ class GrowingComparison(Stored, Notebook):
         return repr(self.series)
 
     def _rules(self) -> dict[str, Any]:
-        """The rules of a stored comparison: whether it keeps a rule, by the message that is shown if it does not."""
+        """The rules of a stored comparison: whether it keeps a rule, by the sentence that says the rule.
+
+        The reader of stored files raises DataError with the sentence of the first rule that is not kept. `self.n` is
+        the number of losses of the first model.
+        """
         # one entry per sample in each; None: no clusters, or no weights
         columns: list[Sequence[Any] | np.ndarray | None] = [
             *self.losses.values(),

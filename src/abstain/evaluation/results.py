@@ -469,6 +469,7 @@ class Evaluation(Stored):
             ]
         if self.groups:
             caption = f"{model}{self.group_title()}; {about}"
+            # no stars in this table, so that only ties need a legend; "" for none
             tables.append(_tables.latex_table(self._latex_group_grid(), caption, tie_legend))
         return "\n".join(tables) + _latex_comments(self.remarks())
 
@@ -476,7 +477,7 @@ class Evaluation(Stored):
         """The table of one loss as `grid` has it, with two cells for each metric: estimates, and intervals below."""
         columns: dict[str, list[str]] = {name: [] for name in ("metric", *self.scores)}
         for entries in self.rows(loss):  # a row is of one metric, with an entry for each score
-            # names of scores, compared by their estimates as the table writes them
+            # names of scores, compared by their estimates as `_latex_cells` writes them: digits by the standard error
             best = best_scores(
                 entries, lambda entry: _tables.format_estimate(entry.estimate, entry.standard_error)
             )
@@ -488,10 +489,11 @@ class Evaluation(Stored):
         return columns
 
     def _latex_group_grid(self) -> dict[str, list[str]]:
-        """The table of groups as `group_grid` has it, with two cells for each number."""
+        """The table of groups as `group_grid` has it, with two cells for each number; InputError without groups."""
         entries = self.by_group()[: _tables.GROUPS_SHOWN]  # of the first metric, the worst group first
         columns: dict[str, list[str]] = {"group": [], "samples": [], entries[0].label: []}
         risk_of_group = {}
+        # the first metric has a column already, whose title is the label of all its entries
         if "risk" in self.metrics[1:]:
             risk_of_group = {entry.group: entry for entry in self.by_group("risk")}
             columns["risk"] = []
@@ -552,8 +554,9 @@ class Evaluation(Stored):
     ) -> Axes:
         """Draw the risk-coverage curves (or kind="intervals": one metric with error bars); returns the axes.
 
-        Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen). `metric`
-        is read for intervals only, and `risk_scale` ("linear" or "log") for curves only.
+        Draws on `ax`, or on a new figure of this `size` ("column", "page" or inches; None for the screen). Of several
+        losses one is drawn, by default the first. `metric` is read for intervals only, and `risk_scale` ("linear" or
+        "log") for curves only.
         """
         figure = self.display(kind, metric=metric, loss=loss)
         if isinstance(figure, RiskCoverageDisplay):
@@ -1143,7 +1146,8 @@ class Comparison(Stored):
         assert isinstance(differences, IntervalDisplay)
         width, height = figure_inches(size, width=None, height=None)
         stacked = size == "column" or height > width
-        # labels broken into lines that fit beside the panel, and the height in inches that they need
+        # labels broken into lines that fit beside the panel, and the height in inches that they need; 0.45 is the share
+        # of the right panel by `relative_widths` below
         layout = differences.layout(size, panel_width=width if stacked else 0.45 * width)
         if stacked:
             heights = (_CURVE_PANEL_HEIGHT, layout.height)  # inches

@@ -155,6 +155,8 @@ def evaluation_of(
         and rule for ties among the metrics. The order of the keys is the order of the table.
     metrics : sequence of Metric, optional
         By default those for the kind of each loss: a loss that is 0/1 in all groups gets more of them.
+    level : float
+        Two-sided confidence level of the intervals.
     from_samples : callable
         `from_samples(key, metric)` returns the interval of a metric where sums over rows are not enough (clusters,
         oracles of losses other than 0/1), and None where the evidence is.
@@ -198,7 +200,8 @@ def _make_evaluation(
 
     The entries of one key (score, loss, group) must be in the order of the metrics, the same for all scores. Groups,
     losses and scores keep the order in which the keys name them. Notes on few errors are added to `notes`. `clusters`
-    counts the clusters of each kind. `level` is the two-sided confidence level, such as 0.95.
+    counts the clusters of each kind. `level` is the two-sided confidence level, such as 0.95. `curves` are triples of
+    score, loss and curve, and `abstained` is the share of all samples on which the model abstained, by weight.
     """
     scores = dict.fromkeys(score for score, _, _ in entries_by_key)
     losses = dict.fromkeys(loss for _, loss, _ in entries_by_key)
@@ -359,7 +362,8 @@ def evaluate_blocks(
         rows = blocks.rows()  # sums over the samples down to each confidence, the highest first
         # `thinned` keeps as many points as a figure shows; `rows.risk` is the mean loss of the accepted
         curves.append((score, loss, thinned(score, rows.accepted_mass / rows.total_mass, rows.risk)))
-        # blocks are in ascending order of confidence, so that the last one holds the ties at the top
+        # Blocks are in ascending order of confidence, so that the last one holds the ties at the top. They are those of
+        # the score, the same for every loss.
         top_ties[score] = TopTies(score, tied=int(blocks.count[-1]), n=int(blocks.count.sum()))
     return evaluation_of(
         evidence,
@@ -700,7 +704,8 @@ def _check_samples(
     for two kinds of clusters). `rows` selects the samples: all of them, or those of a group. For a group, `all_samples`
     is the result for all samples: it tells the size of an error (the value of a loss that is 0 or one number), because
     the group may have no error. Losses are checked with any of the scores, and scores with any of the losses. Invalid
-    values raise. `repetitions` says that weights are numbers of repetitions.
+    values raise. `repetitions` says that weights are numbers of repetitions. Totals are sums of weights and losses over
+    the answered samples, and of weights over those that abstained.
     """
     selected: dict[str, Any] = {
         name: None if column is None else column[rows] for name, column in columns.items()
@@ -894,6 +899,7 @@ def _samples_with_confidence(
     """The checked samples that have a confidence of their own; None where these do not have right and wrong answers.
 
     `columns` are sample_weight, abstained and clusters of all samples, or None; `has_own` is a mask of all samples.
+    `repetitions` says that weights are numbers of repetitions. They are checked for AUROC, which needs both kinds.
     """
     own_columns = {name: None if column is None else column[has_own] for name, column in columns.items()}
     try:

@@ -193,7 +193,11 @@ def _leaves_rows_out(model: Predictions) -> bool:
 
 
 def _missing_id_error(sample_id: str, owner: Predictions, lacking: Predictions) -> DataError:
-    """Return the error for an id that one model has and another lacks."""
+    """Return the error for an id that one model (`owner`) has and another (`lacking`) has not.
+
+    Where the other file has the id in a row without a confidence, which the rule "left_out" for missing confidences
+    removed, the message advises to rank such answers last; otherwise it advises an unpaired comparison.
+    """
     if _leaves_rows_out(lacking):
         ids_of_log = lacking.log.row_ids() if lacking.log is not None else None  # of all rows of the file
         if ids_of_log is not None and sample_id in ids_of_log.as_texts().tolist():
@@ -210,13 +214,14 @@ def _missing_id_error(sample_id: str, owner: Predictions, lacking: Predictions) 
 def _match_by_position(models: Sequence[Predictions]) -> list[Predictions]:
     """Return the models unchanged, for files without ids.
 
-    OtherSamplesError where their lengths, labels, groups or clusters differ; a warning where nothing confirms that the
-    rows are the same samples.
+    OtherSamplesError where their lengths, labels, groups, clusters or unanswerable questions differ; a warning where
+    no such column is in all models, so that nothing confirms that the rows are the same samples.
     """
     first_model = models[0]
     for model in models[1:]:
         if model.n != first_model.n:  # `n` is the number of rows
             reason = f"they have {first_model.n:,} and {model.n:,} rows and no ids"
+            # whether the rule "left_out" removed answers without a confidence from one of them
             if _leaves_rows_out(first_model) or _leaves_rows_out(model):
                 raise OtherSamplesError(
                     f"{display_name(first_model.name)} and {display_name(model.name)} do not have the same rows left: "
@@ -230,6 +235,7 @@ def _match_by_position(models: Sequence[Predictions]) -> list[Predictions]:
             "Nothing in the files says that their rows are the same samples in the same order: they have no ids, so "
             "rows are paired by position. Add a column `id` to match them."
         )
+        # names the line that called `align_models`
         warnings.warn(message, AbstainWarning, stacklevel=3)
     return list(models)
 
@@ -430,7 +436,8 @@ def _find_id_column(roles: Mapping[str, RoleColumns]) -> str | None:
 def read_text_batches(files: Sequence[str], column: str) -> Iterator[list[str]]:
     """Yield the values of a column as lists of texts: the first file from top to bottom, then the next file.
 
-    `column` is the name of the column in every file. A missing value is the text "None". No list is empty.
+    `column` is the name of the column in every file. A missing value is the text "None", and a whole number has no
+    decimals ("2" of 2.0). No list is empty. DataError where a file is damaged or lacks the column.
     """
     for file in files:
         batches = read_batches(
@@ -438,6 +445,7 @@ def read_text_batches(files: Sequence[str], column: str) -> Iterator[list[str]]:
             table_format(file),
             choose_columns=lambda schema: [column],
             max_rows=_BATCH_ROW_COUNT,
+            # all of them
             row_groups=None,
         )
         for batch in batches:

@@ -66,7 +66,7 @@ def _find_field(data: memoryview, table: int, number: int) -> int:
 
     `table` is the position of the table in `data`. A table begins with the distance to its vtable, which holds its own
     length, the table's length, and the offset of each field within the table (0: absent), two bytes each. Fields
-    are numbered from 0.
+    are numbered from 0. struct.error where a position lies outside of `data`.
     """
     vtable = table - int(struct.unpack_from("<i", data, table)[0])
     vtable_length = int(struct.unpack_from("<H", data, vtable)[0])
@@ -253,14 +253,16 @@ def _unpacked_column_size(path: Path, metadata: Any, name: str) -> int:
 def open_arrow(path: Path, limits: Limits) -> OpenedTable:
     """Read an Arrow IPC file or stream (feather is one), after its decompressed size was checked.
 
-    Columns are converted to numpy when they are loaded. DataError where the file is damaged, has no rows, or would need
-    more memory or columns than `limits` allow.
+    The table stays in memory, and columns are converted to numpy when they are loaded; the name of a field of a struct
+    is dotted. DataError where the file is damaged, has no rows, or would need more memory or columns than `limits`
+    allow.
     """
     pyarrow = _import_pyarrow(path)
     with reporting_damage(path, "arrow"):
         with pyarrow.memory_map(str(path)) as stream:
             is_file = stream.read(len(_ARROW_FILE_MAGIC)) == _ARROW_FILE_MAGIC
-            # An IPC file is a stream of messages after a header. Only headers are read here, and sizes added.
+            # An IPC file is a stream of messages after a header of 8 bytes. Only the headers of messages are read here,
+            # and sizes added.
             stream.seek(_ARROW_FILE_HEADER_SIZE if is_file else 0)
             decompressed_bytes = 0
             for message in pyarrow.ipc.MessageReader.open_stream(stream):
@@ -268,6 +270,7 @@ def open_arrow(path: Path, limits: Limits) -> OpenedTable:
                 limits.check_memory(path, decompressed_bytes)  # raises DataError
         table = _open_ipc(path).read_all()
         table.validate(full=True)  # an untrusted file may hold offsets that point outside its buffers
+        # no rows, too many rows or columns
         _check_table(path, table.schema, table.num_rows, limits)
 
     def load(name: str) -> Values:
@@ -390,9 +393,11 @@ def _read_parquet_batches(
 ) -> Iterator[Any]:
     """Yield the record batches of a parquet file, in its order, each of at most `max_rows` rows.
 
-    `choose_columns` takes the file's schema and returns the names of the columns to read. `row_groups` are the numbers
-    of the row groups to read, None for all.
+    `choose_columns` takes the file's schema and returns the names of the columns to read, which must be in it.
+    `row_groups` are the numbers of the row groups to read, None for all. What pyarrow raises for a damaged file, the
+    caller turns into a DataError.
     """
+    # the module pyarrow.parquet
     parquet = _import_pyarrow(path, ".parquet")
     with parquet.ParquetFile(path) as file:
         schema = file.schema_arrow
@@ -410,7 +415,8 @@ def _read_csv_batches(
     """Yield the record batches of a csv file, in its order, with names and texts without blanks around them.
 
     `choose_columns` takes the file's schema and returns the names of the columns to read. Columns in `text_columns`
-    that pyarrow would take for dates, times, true or false are read as texts.
+    that pyarrow would take for dates, times, true or false are read as texts. Cells are divided by commas. The caller
+    turns what pyarrow raises into a DataError, as where cells of a later block do not fit the types of the first.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -511,9 +517,10 @@ def _check_column_type(path: Path, name: str, arrow_type: Any) -> None:
 def convert_arrow(values: Any, *, path: Path, name: str, limits: Limits) -> Values:
     """Return an Arrow chunked array as a numpy array, or as `TextValues` where it holds text.
 
-    Lists of numbers become the rows of a matrix; null is NaN in numbers and "" in text. `path` and `name`, that of the
-    column, are for messages. DataError where values are neither numbers, lists of numbers of one length nor text, or
-    would need more memory than `limits` allow. `TextValues` holds each different text once, and its number in each row.
+    Lists of numbers become the rows of a matrix; null is NaN in numbers and "" in text, and truth values with null
+    become objects (True, False, None). `path` and `name`, that of the column, are for messages. DataError where values
+    are neither numbers, lists of numbers of one length nor text, or where numbers would need more memory than `limits`
+    allow; callers have checked that of text. `TextValues` holds each different text once, and its number in each row.
     """
     from pyarrow import types
 
@@ -534,7 +541,8 @@ def _convert_texts(values: Any) -> TextValues:
     A chunk stores its rows as indices into its dictionary of distinct texts, which are made the same for all chunks.
     """
     joined = values.unify_dictionaries().combine_chunks()  # from here on all chunks have one dictionary
-    # combine_chunks returns one array, or several chunks where one would be too large
+    # combine_chunks returns one array (an empty one if there are no chunks), or several chunks where one would be too
+    # large
     chunks = joined.chunks if hasattr(joined, "chunks") else [joined]
     texts = ["" if text is None else str(text) for text in chunks[0].dictionary.to_pylist()]
     null_code = len(texts)  # the index of the empty text that is appended below

@@ -441,7 +441,9 @@ class OpenedTable:
             if role in _ROLES_WITH_ONE_VALUE and not isinstance(values, TextValues):
                 self._refuse_several_values(role, role_columns.names[0], values)
             return values
-        if role == "clusters":  # words or numbers; only their equality counts
+        # Words or numbers; only their equality counts. A matrix of one column becomes a vector; a wider one becomes
+        # longer than the other column, which is refused below.
+        if role == "clusters":
             parts = [np.asarray(as_array(part), dtype=object).reshape(-1) for part in parts]
         for name, part in zip(role_columns.names, parts):
             if isinstance(part, TextValues) or part.ndim != 1:
@@ -630,7 +632,9 @@ def _match_columns(source: OpenedTable, role: str, pattern: str) -> RoleColumns:
 def _match_several(source: OpenedTable, role: str, patterns: str) -> RoleColumns:
     """Find the columns of a role that may have several: names or patterns with *, separated by commas.
 
-    A single * stands for all confidences of a harness's log. A column that is named twice counts once. UncertainError
+    A single * stands for all confidences of a harness's log. Other patterns match the names of any columns, whatever
+    they hold; a column that is called like the pattern comes first. A column that is named twice counts once, and the
+    columns come in the order in which they are named, those of a pattern in that of the file. UncertainError
     where a single * is given for another role, or for a plain table (among all its columns may be one that tells which
     answers are right), and where a name or a pattern matches no column.
     """

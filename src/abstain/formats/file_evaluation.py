@@ -166,7 +166,8 @@ def engine_columns(
 def _has_repeats(files: Sequence[str], name: str) -> bool:
     """Return whether several rows have one value in a column of ids or questions, and not all have the same.
 
-    Looked at are the first `_MAX_COMPARED_IDS` rows, in the order of the files; a repeat among later rows is not found.
+    Looked at are the first `_MAX_COMPARED_IDS` (4 million) rows or a few more, in the order of the files, since whole
+    batches are read; a repeat among later rows is not found.
     Whole numbers may begin anew in each file, as row numbers do. False where one of these values is missing, or one
     of these files has no such column. A column with one value throughout, such as one prompt for all rows, is not taken
     for ids.
@@ -376,7 +377,9 @@ def _evaluate_predictions(
     """
     with naming_file(predictions.path):
         evaluation = evaluate(**{**predictions.arguments(), **options})
-        if options.keys().isdisjoint(predictions.arguments()):  # the samples are those of the file
+        # The samples are those of the file, and no option replaces a column of it. Then accuracy and the like are taken
+        # over all questions, those included that the ranking leaves out for want of a confidence.
+        if options.keys().isdisjoint(predictions.arguments()):
             evaluation = with_scores_of_all_questions(evaluation, predictions, options.get("metrics"))
     # `log` holds the questions and answers that the columns were made from; None for a plain table and class scores
     log = predictions.log
@@ -395,7 +398,9 @@ def with_scores_of_all_questions(
 
     They need no confidence, so an answer without one counts in them, though the ranking leaves it out; a note says so.
     `evaluation` was made of `predictions`; it is returned as it is where the ranking has every row, and for files other
-    than logs of right and wrong answers. `requested_metrics` are names of metrics or the user's own, or None.
+    than logs of right and wrong answers. `requested_metrics` are names of metrics or the user's own, or None. The
+    entries of all questions take the places of those of the same metric and group, under the same names of the score
+    and of the loss.
     """
     log = predictions.log
     requested = [requested_metrics] if isinstance(requested_metrics, str) else list(requested_metrics or ())
@@ -403,6 +408,7 @@ def with_scores_of_all_questions(
     metrics = [
         own_metrics.get(key, key) for key in evaluation.metrics if key in own_metrics or is_answer_metric(key)
     ]
+    # other numbers of rows: these predictions are a selection of the rows of the log, which holds all of them
     if not metrics or log is None or not log.is_graded or predictions.n != log.fields()["n"]:
         return evaluation
     graded = graded_predictions(log, name="", unanswered=log.rules.unanswered)

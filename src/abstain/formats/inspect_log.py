@@ -85,7 +85,7 @@ def open_inspect_archive(path: Path, limits: Limits) -> OpenedTable:
     """
     with reporting_damage(path, "a log of Inspect"), zipfile.ZipFile(path) as archive:
         members = archive.infolist()  # a header, and one member for each sample
-        # A member is a row, of which far more are allowed than of columns, on whose limit this one is built.
+        # A member is a row, of which more are allowed than of columns: 100 times as many as the limit of columns.
         limits.check_columns(path, len(members) // _ALLOWED_MEMBERS_PER_COLUMN)
         # `file_size` is what the archive states; `_read_member` reads no more than that
         limits.check_memory(path, sum(member.file_size for member in members), "decompressing it")
@@ -220,8 +220,9 @@ def _make_row(sample: Row) -> Row:
     """Return what is kept of a parsed sample: the value of each score, and numbers that may be confidences.
 
     `sample["scores"]` maps names of scorers to {"value": ..., "answer": ..., "metadata": ...}. A score that holds
-    several values by key gives a column for each, `scorer.key`. Values that are texts (letters, words) stay texts. The
-    answer is the first that a score states.
+    several values by key gives a column for each, `scorer.key`. Values that are texts (letters, words) stay texts,
+    others become floats, or None where they are no number. The answer is the first that a score states. The sample must
+    have an id and scores.
     """
     row: Row = {
         "question": text_or_none(sample["id"]),
@@ -235,7 +236,7 @@ def _make_row(sample: Row) -> Row:
         for key, part in values_by_key.items():
             column = f"{scorer}.{key}" if key else scorer
             row[column] = part if isinstance(part, str) else float_or_none(part)
-        # one column for each number that a judge or the task states, such as a confidence
+        # one column for each number directly in the metadata that a judge or the task states, such as a confidence
         row |= _select_numbers(get_nested(score, "metadata"), prefix=f"{scorer}.metadata.")
     # what the data set says of the question
     row |= _select_numbers(sample.get("metadata"), prefix="metadata.")
@@ -314,6 +315,7 @@ def _make_notes(header: Any, scored_count: int, failed_count: int, unscored_coun
     `header` is the parsed header of the log.
     """
     notes = []
+    # "success", "started", "cancelled" or "error"; None where the header lacks it, which is told as well
     status = get_nested(header, "status")
     if status != "success":
         notes.append(f"the run has status {display_name(status)}.")

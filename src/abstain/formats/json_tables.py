@@ -87,9 +87,11 @@ def _find_tables_below(path: Path, content: Any, *, key_path: str, depth: int) -
     for name, part in content.items():
         part_key_path = f"{key_path}.{name}" if key_path else str(name)
         if lists_by_id and name == next(iter(lists_by_id)):
+            # `_name_verdicts` calls the verdicts "correct", unless several parts hold verdicts
             tables.append(JsonTable(part_key_path, _columns_by_id(_name_verdicts(lists_by_id))))
         elif isinstance(part, (dict, list)) and name not in lists_by_id:
             tables += _find_tables_below(path, part, key_path=part_key_path, depth=depth + 1)
+    # key of a part -> {id: value}, with the same ids in all parts; mostly empty. Tables of as many rows come before it.
     values_by_id = _find_values_by_id(content)
     if values_by_id and all(_count_rows(table) < len(next(iter(values_by_id.values()))) for table in tables):
         return [JsonTable(key_path, _columns_of_values_by_id(values_by_id))]
@@ -119,9 +121,11 @@ def _read_table(path: Path, content: Any) -> dict[str, list[Any]] | None:
     if _all_values_are_objects(content):
         if _is_by_row_number(content):
             return _columns_by_row_number(content)
+        # each with its key in the field "id" ("key" where that is taken)
         records = _records_with_ids(content)
         # Few objects with tables inside are parts of a file, such as one for each task, and not records.
         are_parts = len(content) < _MIN_RECORDS_BY_ID and _any_record_holds_a_table(records)
+        # records of one table have some field in common: more than half of them have it
         if are_parts or not _share_a_field_besides_the_id(records):
             return None
         return _columns_from_records(path, records)
@@ -187,8 +191,9 @@ def _find_repeated_verdicts(content: Any) -> dict[str, dict[str, list[Any]]]:
 def _find_values_by_id(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the parts of an object that hold a single value for each of the same ids, such as results and outputs.
 
-    There are at least two parts, with many ids; empty otherwise. Where several groups of parts have the same ids, it is
-    the group with the most of them. `content` is a parsed JSON object.
+    There are at least two parts, with 50 ids or more, or 5 that are whole numbers: fewer names may be those of metrics.
+    Empty otherwise. Where several groups of parts have the same ids, it is the group with the most ids. The result maps
+    the name of a part to {id: value}. `content` is a parsed JSON object.
     """
     parts_by_ids: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
     for name, part in content.items():
@@ -282,8 +287,8 @@ def _all_values_are_objects(content: Mapping[str, Any]) -> bool:
 def _read_named_rows(content: Mapping[str, Any]) -> dict[str, list[Any]] | None:
     """Return the columns of {"columns": names, "data": rows}, which pandas (`split`) and Weights & Biases write.
 
-    The index of pandas becomes a column `index` unless there is one. None where the object is not of this form.
-    `content` is a parsed JSON object.
+    The index of pandas becomes a column `index` unless there is one. None where the object is not of this form, or has
+    no rows. `content` is a parsed JSON object.
     """
     names = content.get("columns")
     rows = content.get("data")
@@ -405,8 +410,9 @@ def _has_object_field(record: Mapping[str, Any]) -> bool:
 def _columns_from_records(path: Path, records: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Return {name: one value per record}, with None where a record does not have the name.
 
-    A column of lists of texts is replaced by the texts, or by the most frequent text of each row and its share.
-    DataError where records have so few names in common that the table of all values would be far larger than the file.
+    A column of lists of texts becomes one of texts where no list has more than one. Sampled answers to one question
+    become the columns `NAME.answer`, the most frequent text of each row, and `NAME.agreement`, its share. DataError
+    where records have so few names in common that the table of all values would be far larger than the file.
     """
     # fields of objects inside a record get dotted names
     rows = [dict(_flatten(record)) if _has_object_field(record) else record for record in records]
@@ -419,7 +425,8 @@ def _columns_from_records(path: Path, records: list[dict[str, Any]]) -> dict[str
     columns: dict[str, list[Any]] = {}
     for name in names:
         values = [row.get(name) for row in rows]
-        columns |= _columns_of_text_lists(name, values) or {name: values}  # {} unless they are lists of texts
+        # {} for values that stay as they are: any but lists of texts, and lists such as keywords
+        columns |= _columns_of_text_lists(name, values) or {name: values}
     return columns
 
 
@@ -475,7 +482,7 @@ def _is_list_of_texts(value: Any) -> bool:
 def describe_tree(content: Any, depth: int = 0) -> list[str]:
     """Return the keys of a parsed JSON file as indented lines, with what lies under each.
 
-    At most `_MAX_TREE_KEYS` keys of an object and `_MAX_TREE_DEPTH` levels are shown; of a list, its first entry.
+    At most 8 keys of an object (`_MAX_TREE_KEYS`) and 3 levels (`_MAX_TREE_DEPTH`) are shown; of a list, its first.
     `content` is a parsed JSON value, and `depth` the number of objects around it, by which lines are indented. Empty
     for a value without keys.
     """

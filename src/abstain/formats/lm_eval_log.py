@@ -162,7 +162,7 @@ def read_write_out(path: Path, content: Any, load_json: LoadJson) -> LogContent:
             question = text_or_none(get_nested(record, "doc_id"))
             if question is None:
                 raise file_error(path, f"record {index + 1} has no doc_id.")
-            # name of a metric -> number; None for a value that is no number
+            # name of a metric -> number, also of a text such as "0.5" or "True"; None for any other value
             scores = {
                 name: _parse_score(value)
                 for name, value in record.items()

@@ -287,7 +287,7 @@ def _read_file(
     source = open_file(path)
     model = source.facts.model  # facts are what a harness's file says of itself; empty for a plain table
     parts = {model: source}  # by model: the table of its rows; one model, unless a column names several
-    model_column = find_model_column(source)  # its name, or nothing where the table has none
+    model_column = find_model_column(source)  # its name, or "" where the table has none
     if model_column:
         parts = split_by_column(source, model_column)
     read_runs = []

@@ -162,6 +162,7 @@ def make_log_source(path: Path, limits: Limits, content: LogContent) -> OpenedTa
         raise file_error(path, f"is a log of {facts.tool} that holds no answers.")
     names = list(dict.fromkeys(name for row in rows for name in row))
     limits.check_columns(path, len(names))
+    # 40 bytes a value
     limits.check_memory(path, _BYTES_PER_VALUE * len(names) * len(rows))  # raises, as the line above does
     # a row without the column counts as None
     columns = {name: _make_column([row.get(name) for row in rows]) for name in names}

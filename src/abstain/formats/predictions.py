@@ -199,13 +199,14 @@ class Predictions(Printable):
 
         `scores` and `losses` are names, "all" or None for the default. DataError for a loss other than "zero_one".
         There must be class scores; `kind` is "logits" or "probs". Questions without an answer that count as wrong are
-        wrong in the losses and ranked last by the confidences. `expand_names` makes a list of names of what the user
-        gave.
+        wrong in the losses and ranked last by the confidences; `refused` still marks them. `expand_names` makes a list
+        of what the user gave: its second argument for None, its third for "all".
         """
         # all names of scores that can be computed from logits, or from probabilities
         allowed_scores = [
             name for name in score_module.NAMES if self.kind in score_module.by_name(name).takes
         ]
+        # "max_logit", the last of the default scores, cannot be computed from probabilities
         default_scores = [name for name in DEFAULT_SCORES if name in allowed_scores]
         signals = {
             score_module.by_name(score).name: self.compute_or_take_confidence(score)
@@ -336,7 +337,8 @@ class Predictions(Printable):
         ("zero_one", ...). Otherwise they are columns of the file: `loss` is ignored, and `score` may name one of
         several confidences. DataError names the file where values are invalid, or where questions without an answer
         count as wrong and the loss of class scores is another one than "zero_one". `refused` marks these questions,
-        None where there are none. Columns of the file have them as wrong already.
+        None where there are none. Columns of the file have them as wrong already. There must be labels with class
+        scores, and otherwise columns of losses and confidences.
         """
         with naming_file(self.path):  # puts the file's name before the message of an error
             sample_loss = self.loss
@@ -437,7 +439,8 @@ class Predictions(Printable):
         inputs = self.learning_inputs()
         self._refuse_missing_inputs(learned, inputs)  # raises with the options that name the columns
         with naming_file(self.path):  # puts the file's name before the message of an error
-            # one number per sample; rows without an answer are not compared with those that it was learned from
+            # One number per sample. The mask of rows without an answer (None for none) leaves them out of the check
+            # that the rows are like those that it was learned from.
             confidence = np.asarray(learned(**inputs, abstained=self._unanswered()))
         # below all others where a question without an answer counts as wrong
         confidence = self._rank_refused_last(confidence)
@@ -504,7 +507,8 @@ class Predictions(Printable):
                 )
                 raise file_error(
                     self.path,
-                    f"column `{display_name(column)}` holds {holds}, and the learned confidence reads {needed} from it.",
+                    f"column `{display_name(column)}` holds {holds}, and the learned confidence reads {needed} "
+                    f"from it.",
                 )
         options = []
         for role, names in names_by_role.items():
@@ -601,7 +605,8 @@ def reading_notes(models: Sequence[Predictions]) -> list[str]:
     """
     logs = {display_name(model.name): model.log for model in models if model.log is not None}
     ranked_by_learned = {display_name(model.name) for model in models if list(model.signals) == [LEARNED]}
-    # of class scores, those that count as wrong; their abstentions are listed below
+    # Of class scores, those that count as wrong; their abstentions are listed below. A `_Part` is a number of rows and
+    # of all rows, which is written as a share; `_part_of_rows` makes it of a share and a mask of all rows.
     refused_parts = {
         display_name(model.name): _Part(int(model.refused.sum()), model.n)
         for model in models

@@ -179,7 +179,7 @@ def read_promptfoo_table(source: OpenedTable, limits: Limits) -> LogContent:
     since the table is in memory already. `source` is the opened file, which was recognised as an export. Rows with
     equal variables are one question, also across columns of verdicts.
     """
-    # by name, at least one; their cells begin with [PASS] or the like
+    # title -> its cells as `TextValues`, at least one; cells begin with [PASS], [FAIL] or [ERROR]
     verdict_columns = _find_verdict_columns(source)
     variables: dict[str, Column] = {
         name: column for name, column in source.columns.items() if name not in verdict_columns

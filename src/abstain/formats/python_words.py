@@ -48,6 +48,8 @@ def in_python_words(message: str, path: str = "path") -> str:
     3 answers are left out (`rules=Rules(missing="last")` ranks them last). Such arguments \
 go to `read = abstain.formats.read_predictions(path, ...)`; then `evaluate(read)`.
     """
+    # Each pattern looks for options that those before it left. Groups: role and column; role; option and word; option.
+    # chr(39) is the quote ' around a name.
     text = _COLUMN.sub(lambda match: f'`{match[1]}="{match[2].strip(chr(39))}"`', message)
     text = _COLUMN_WITHOUT_NAME.sub(r"`\1`", text)
     for words, replacement in _PLAIN_REPLACEMENTS.items():
@@ -60,8 +62,14 @@ go to `read = abstain.formats.read_predictions(path, ...)`; then `evaluate(read)
 
 
 def _argument_with_value(match: re.Match[str]) -> str:
-    """Return an option and its value as an argument; unchanged where the word behind the option is no value of it."""
+    """Return an option and its value as an argument; unchanged where the word behind the option is no value of it.
+
+    The groups of `match` are an option without its dashes ("missing"), a field of `Rules` or a key of
+    `_ARGUMENT_OF_OPTION`, and the word after it, which may be quoted. For options without a list of values, NAME=VALUE
+    and words in capitals are values.
+    """
     option, value = match.groups()
+    # None for options whose values are not listed
     choices = _VALUES_OF_OPTION.get(option)
     is_value = value in choices if choices is not None else "=" in value or value.isupper()
     if not is_value:

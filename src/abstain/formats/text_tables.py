@@ -166,7 +166,7 @@ def _make_columns(
     text_bytes = 0  # of the distinct texts of the chunks before
     for chunk_rows in _split_into_chunks(path, rows, len(names)):
         row_count += len(chunk_rows)
-        # what a column needs with this chunk, which adds one array to it
+        # what a column needs with this chunk, which adds one array to it: 24 bytes a cell, and 128 for each array
         bytes_per_column = row_count * BYTES_PER_CELL + (len(chunks) + 1) * _ARRAY_OVERHEAD
         limits.check_memory(path, len(names) * bytes_per_column + text_bytes)
         chunk = [_convert_cells(list(cells), has_decimal_comma) for cells in zip(*chunk_rows)]
@@ -186,7 +186,7 @@ def _count_text_bytes(values: Values) -> int:
 
 
 def _split_into_chunks(path: Path, rows: Iterator[list[str]], width: int) -> Iterator[list[list[str]]]:
-    """Yield lists of rows, each row of `width` cells and each list of about `_CHUNK_SIZE` bytes in memory.
+    """Yield lists of rows, each row of `width` cells and each list of about 16 MB (`_CHUNK_SIZE`) in memory.
 
     `rows` begin after the header. Blank rows may end a table and empty cells may end a row; both are dropped. DataError
     where a blank row stands between others, or where a row is too short or too long. Rows in messages count from 1
@@ -206,7 +206,7 @@ def _split_into_chunks(path: Path, rows: Iterator[list[str]], width: int) -> Ite
                 raise file_error(path, f"row {number} has {len(row)} cells where the header has {width}.")
             row = row[:width]
         chunk.append(row)
-        # a Python string needs more than its characters
+        # a Python string needs about 100 bytes (`_CELL_OVERHEAD`) besides its characters
         chunk_size += sum(map(len, row)) + _CELL_OVERHEAD * width
         if chunk_size > _CHUNK_SIZE:
             yield chunk

@@ -95,8 +95,9 @@ def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
     The result holds lists with one entry per response: "prompts", "responses", and lists of numbers, each of which
     becomes a column; those in objects inside it have dotted names and count where they have as many entries. `part` is
     the result and `part_name` its name, "" for the only one of a file. Log-probabilities of tokens add their sum and
-    mean as columns. Without prompts, a response is numbered, from 1. `get_nested` gives None where a key or an index is
-    missing, `float_or_none` None for what is no number.
+    mean as columns, unless the log has none for the response. Without prompts, a response is numbered, from 1.
+    `get_nested` gives None where a key or an index is missing, `float_or_none` None for what is no number. There is a
+    list of responses, by which the file was recognised.
     """
     data = get_nested(part, "data") or part  # the lists lie in the result or under "data"
     lists: dict[str, Any] = {name: values for name, values in data.items() if isinstance(values, list)}
@@ -117,12 +118,13 @@ def _make_rows(path: Path, part_name: str, part: Any) -> Iterator[Row]:
             number = float_or_none(get_nested(values, index))
             if number is not None:
                 row[name] = number
+        # {} for anything but a list with a number for each token
         row |= summarise_token_logprobs(get_nested(token_logprobs, index))
         yield row
 
 
 def _find_number_lists(content: Any, prefix: str, length: int, depth: int = 0) -> dict[str, list[Any]]:
-    """Return the lists of `length` numbers inside an object, at most `_MAX_DEPTH` objects deep, by dotted name.
+    """Return the lists of `length` numbers inside an object, at most `_MAX_DEPTH` (4) objects deep, by dotted name.
 
     Only the first entry of a list is looked at. `prefix` is put before each name, and `depth` counts the objects around
     this one. `content` is a parsed JSON object. The list "b" of the object "a" is called "a.b", after the prefix; lists

@@ -119,9 +119,10 @@ def _columns_as_lists(columns: Mapping[str, np.ndarray]) -> dict[str, list[Any]]
 def _collect_arrays(predictions: Predictions) -> dict[str, np.ndarray]:
     """Return what predictions hold as arrays, by the standard column names that `read_predictions` knows.
 
-    Losses of right and wrong answers become the column "correct" (1 right, 0 wrong). What the predictions do not have
-    is left out. "classes", the class names, is the only array without one entry per sample. Labels that are words are
-    in `label_words` instead of `labels`. Confidences beside the first are not written.
+    Losses of right and wrong answers become the column "correct" (1 right, 0 wrong), all others (partial credit too)
+    the column "loss". What the predictions do not have is left out, and so are ids unless there is one per sample.
+    "classes", the class names, is the only array without one entry per sample. Labels that are words are in
+    `label_words` instead of `labels`. Confidences beside the first are not written.
     """
     labels: np.ndarray | None = predictions.labels
     if labels is None and predictions.label_words is not None:

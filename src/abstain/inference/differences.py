@@ -850,7 +850,8 @@ def _combine_clusterings(sums_by_clustering: Sequence[DifferenceSums]) -> Differ
     """The variance of a difference with two kinds of clusters (such as place and week), from sums by each clustering.
 
     The entries are sums by the clusters of the first kind, of the second kind and by their intersections. A single
-    entry, for one kind of clusters or none, is returned unchanged.
+    entry, for one kind of clusters or none, is returned unchanged. Fields are numbers, or arrays with one entry per
+    pair.
 
     Two variances are combined, each as V_first + V_second - V_intersections, but at least the larger of the first two:
     that of the difference of the transformed estimates, on the log, logit or plain scale of the test (fields that end

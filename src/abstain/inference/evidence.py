@@ -419,20 +419,22 @@ def merge_parts(
     There is at least one part. `totals` are the sums over the whole data set that `summarise_part` got for each part,
     in the same units. Losses that are 0 or one number are divided by that number: `summarise_part` has converted all
     sums of the parts, and the totals and the best area are converted here. Masses have no such unit. `best_area` is the
-    AURC of the best order, in the units of `totals`, where it is no function of the risk alone: for relative weights,
-    and losses other than 0/1; None otherwise.
+    AURC of the best order (smallest losses first), in the units of `totals`, where it is no function of the risk alone:
+    for relative weights (no numbers of repetitions), and losses other than 0/1; None otherwise.
     """
     in_error_units = totals.in_error_units()  # the same object if nothing changes
     if in_error_units is not totals:
         totals = in_error_units  # `error_size` is now that number
         best_area = None if best_area is None else best_area / totals.error_size
     areas = parts[0].area_sums  # every part has sums of the same areas
+    # one array for each sum, with one entry per part
     area_sums = {area: stack_parts([part.area_sums[area] for part in parts]) for area in areas}
     accepted_sums = None
     if request.has_points:
         # at the positions that the sums of each part were read at: the same totals give the same ones
         accepted_sums = _merge_accepted_sums(parts, positions_to_read(totals, request))
-    # accepted masses count from the top of the whole data set, so the largest one stands for all parts
+    # By risk, in the user's units: the largest accepted mass with a risk of at most that, 0 for a part without one.
+    # Masses count from the top of the whole data set, so the largest of the parts is that of all.
     mass_within_risk = {risk: max(part.mass_within_risk[risk] for part in parts) for risk in request.risks}
     return Evidence(
         totals=totals,
@@ -726,6 +728,7 @@ def _fpr_at_tpr(tpr: float, evidence: Evidence, level: float, design_effect: flo
     # over the samples accepted down to each of five positions: the cut, the end of a window above it and of one below,
     # and the earliest and latest place where the true cut may be; arrays of shape (..., 5, 1)
     sums_around_cut = evidence.sums_around_tpr(tpr)
+    # two numbers, with errors counted among the answered samples alone
     low, high = point_limits.fpr_limits(
         sums_around_cut, tpr, weights_of_answered(totals), errors, level, design_effect
     )

@@ -331,7 +331,8 @@ def interval_of_samples(
     """The interval of `samples.metric`, in the user's units, by any method but the bootstrap.
 
     Points of the curve have their own formulas. A metric without an influence function, and method "jackknife", leave
-    out one unit after the other; other methods read influences. `level` is the two-sided confidence level, such as
+    out one unit after the other; other methods read influences. `method` is "jackknife" or a scale ("log", "logit",
+    "normal"; None: the metric's own), and is not read for points. `level` is the two-sided confidence level, such as
     0.95. `loss_bound` is an upper bound of the losses, in the user's units; None: none is known.
     """
     metric = samples.metric
@@ -406,6 +407,7 @@ def _cluster_effect(samples: CheckedSamples, coverage: float) -> float:
     is_accepted = samples.extend_to_all(is_accepted, for_abstained=0.0)
     # the same samples without their clusters and strata: one unit each
     sample_masses = effects_of_units(is_accepted, samples.as_independent_draws(), centred=False)
+    # above 0: the largest confidence is always accepted
     square_sum = float(sample_masses @ sample_masses)
     cluster_effects = [1.0]
     # the samples as they are, or three versions with two kinds of clusters; the third one, with their intersections,
@@ -624,7 +626,10 @@ def _widen_by_groups(
     shares = [1.0] + [1 / group_count] * len(group_intervals)  # one per term
 
     def add_up(distances: list[float]) -> float:
-        """The sum of the distances, or the root of the sum of their squares, one per term, each times its share."""
+        """The sum of the distances, or the root of the sum of their squares, one per term, each times its share.
+
+        A distance below 0 counts as 0: limits by the bootstrap need not contain the estimate.
+        """
         counted = [share * max(distance, 0.0) for share, distance in zip(shares, distances)]
         return math.hypot(*counted) if dependence == "independent" else math.fsum(counted)
 

@@ -96,7 +96,7 @@ def mean_spread(spreads: Sequence[EstimateSpread], hidden_variances: Sequence[fl
     few errors or few right samples do not show. The mean of k estimates has 1/k^2 of the sum of their variances, and
     1/k^4 of the sum of the variances of those. It has a less biased estimate only if all of them have one.
     `variance_from_errors` is the part of a variance that errors of a 0/1 loss make up, NaN for other losses; one NaN
-    makes that of the mean NaN.
+    makes that of the mean NaN. A `hidden_variance` that a spread holds already is not read.
     """
     k = len(spreads)
     variance_of_variance = math.fsum(spread.variance_of_variance for spread in spreads) / k**4
@@ -308,6 +308,7 @@ def limits_without_spread(
             return limits
         low, high = limits  # for errors of size 1; those not seen may be as large as the bound
         return low, loss_bound * high
+    # in the next two cases, too, the rule returns None if it knows no limits
     if sample.risk == 1:  # of 0/1 losses: every sample is wrong
         return rule.all_wrong(smallest_risk=1 - largest_unseen)
     # all right samples above all errors, or all below, or all tied

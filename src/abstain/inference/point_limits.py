@@ -353,6 +353,7 @@ def _limits_at_cut(
     half_width = quantile * np.sqrt(variance.variance)
     scale = Scale("normal") if weights.has_negative_loss else Scale("log")
     is_on_scale = scale.contains(risk)  # a risk of 0 has no logarithm
+    # `shift` moves a risk by a distance that is measured on the scale
     half_width_on_scale = half_width * scale.derivative(np.where(is_on_scale, risk, 1.0))
     low = np.where(is_on_scale, scale.shift(risk, -half_width_on_scale), risk - half_width)
     high = np.where(is_on_scale, scale.shift(risk, half_width_on_scale), risk + half_width)
@@ -653,7 +654,8 @@ def _equivalent_draws(
     like that of a plain proportion; so is the design effect of clusters, which is a factor of it. `weights` holds the
     sums over all samples. Arrays have one entry per cut.
     """
-    # a proportion of n draws has the variance share * (1 - share) / n
+    # A proportion of n draws has the variance share * (1 - share) / n. A variance of 0 comes only with a share of 0 or
+    # 1, and 1.0 keeps 0 / 0 from being NaN there.
     draws = share * (1 - share) / np.where(variance.variance > 0, variance.variance, 1.0)
     # sum w = sum w^2 = sum w^4: all weights are 0 or 1
     is_unweighted = weights.total_mass == weights.squared_weight_sum == weights.fourth_power_weight_sum

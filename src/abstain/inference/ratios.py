@@ -371,6 +371,7 @@ class AnswerEstimate(NamedTuple):
             share = self.gains or self.losses
             assert share is not None  # a metric counts something
             draws = min(share.counted_units, share.other_units)
+        # these numbers are effective already, so the count "in all" that a note adds is the same one, rounded
         return DrawsBehind(draws, note_on_draws(draws, count=draws, kind="questions that decide it"))
 
 

@@ -285,8 +285,8 @@ def _bca_tails(values: np.ndarray, estimate: float, samples: CheckedSamples, tai
     With z the normal quantiles of the tails plus z0, they become Phi(z0 + z / (1 - a z)). z0 is the bias of the
     replicates against the estimate, and a the skewness of what single units (samples or clusters) do to it. `values`
     holds the replicates of the metric, all finite, at least one. The skewness comes from values without each unit if
-    these can be computed, else from the influence function; it is 0 if no unit has an effect. Strata are not read for
-    it, since effects are centred over all units.
+    these can be computed, else from the influence function; it is 0 if no unit has an effect, and |a| is at most 1/6.
+    Strata are not read for it, since effects are centred over all units; clusters are of one kind, as callers checked.
     """
     from scipy.special import ndtr, ndtri
 

@@ -656,7 +656,7 @@ def evidence_of_samples(samples: CheckedSamples) -> Evidence:
 def totals_of_samples(samples: CheckedSamples) -> Totals:
     """Sums of weights and losses over the answered samples, and in `abstained` of weights over those that abstained.
 
-    Losses are in units of `samples.error_size`.
+    Losses are in units of `samples.error_size`: c where the user's losses are all 0 or c, else usually 1.
     """
     totals = totals_from_samples(samples.answered_loss, samples.answered_weight, samples.zero_one)
     totals = totals._replace(error_size=samples.error_size)
@@ -781,7 +781,8 @@ def check_has_test(function: str, metric: Metric) -> None:
     Tests need an influence function. The message says what can be compared instead.
     """
     if isinstance(metric, PointMetric):
-        # of the area to compare by instead; where the point has no coverage of its own, 0.8 as an example
+        # `aurc@LOW-1` is the area between two coverages: LOW is that of the point, or 0.8 as an example where the point
+        # has none below 1
         lowest_coverage = metric.cut if metric.cut_at == "coverage" and metric.cut < 1 else 0.8
         raise InputError(
             f"{function}: {metric.key} is one point of the curve, and there is no paired test of it. Compare by an "
@@ -798,6 +799,7 @@ def check_has_test(function: str, metric: Metric) -> None:
 def influences_of_samples(function: str, samples: CheckedSamples) -> SampleInfluences:
     """The estimate of `samples.metric`, and the influence and rank weight of each of all n samples in input order.
 
+    The rank weight is what the estimate multiplies the loss of a sample by (a single 1 where ranks play no part).
     Losses are in units of `samples.error_size`. A sample that abstained has influence 0, except on AUGRC, which is a
     loss per sample of the whole set. Raises InputError, in the name of the user's `function`, for a metric without an
     influence function.
@@ -827,6 +829,7 @@ def influences_of_samples(function: str, samples: CheckedSamples) -> SampleInflu
         estimate = answered_share * estimate
     else:  # influences on a mean over fewer samples than n
         influence = samples.extend_to_all(influence / answered_share)
+    # its sums of weighted losses stay as they are: abstained samples have no loss
     return replace(
         answered,
         estimate=estimate,

@@ -298,6 +298,7 @@ def measure_groups(
     # one array of ascending sample indices per label, none of them empty
     members_by_group = rows_of_groups(codes, len(labels))
     for label, members in zip(labels, members_by_group, strict=True):
+        # `_subset`: the entries of the members, in the array library of the input; None stays None
         group_arrays = [_subset(array, members) for array in arrays]
         group_options = {
             name: _subset(value, members) if name in _ONE_VALUE_PER_SAMPLE else value

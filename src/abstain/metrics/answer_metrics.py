@@ -147,7 +147,10 @@ def grade_answers(
 
 
 def _as_numbers(function: str, argument: str, values: ArrayLike) -> np.ndarray:
-    """Return one float64 per question; InputError, which names `function` and `argument`, for other than numbers."""
+    """Return a vector of float64, one per question; InputError, in the name of `function`, for other than numbers.
+
+    Arrays of another shape are flattened. `argument` is the parameter of `function` that messages name.
+    """
     if isinstance(values, Mapping):
         raise InputError(
             f"{function}: takes the answers of one model, got a dict. Use `compare_answers`, or call it for each model."
@@ -164,6 +167,7 @@ def check_truth_values(function: str, argument: str, values: ArrayLike, n: int) 
     """Return n truth values, or raise InputError: the word "no" would count as true.
 
     `function` is the public function that messages name and `argument` its parameter. 0 and 1 are truth values, too.
+    Arrays of another shape are flattened.
     """
     array = np.asarray(to_host(values)).reshape(-1)
     if len(array) != n:
@@ -312,6 +316,7 @@ def score_at_target(target: float) -> AnswerMetric:
     # InputError unless 0 <= target < 1
     target = check_fraction("score_at_target", "target", target, open_low=False, open_high=True)
     price = target / (1 - target)
+    # per question: by default the denominator counts all questions; and by default higher is better
     return AnswerMetric(
         name="score_at_target",
         label=f"score at target {target:g}",
@@ -339,6 +344,7 @@ def score_at_price(price: float) -> AnswerMetric:
     'score_at_price@2'
     """
     price = check_nonnegative("score_at_price", "price", price)  # InputError below 0
+    # per question: by default the denominator counts all questions; and by default higher is better
     return AnswerMetric(
         name="score_at_price",
         label=f"score at price {price:g}",

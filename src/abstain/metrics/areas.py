@@ -167,7 +167,7 @@ def _partial_aurc(
             f"got {estimator!r} and {ties!r}."
         )
     metric = AURC.with_checked_options("aurc", {"coverage": coverage})  # the definition of partial AURC
-    # the checked samples that were answered, whose share a coverage is
+    # the checked samples that were answered; a coverage is a share of their mass
     sample = prepare("aurc", loss, confidence, sample_weight, abstained, repetitions=repetitions)
     return sample.to_input_library(metric.compute(sample.table()))
 
@@ -420,7 +420,7 @@ def oracle_aurc(
         counting_option=option_needing_repetitions,
         repetitions=repetitions,
     )
-    # the shared computation sorts what stands in the place of the confidence, and truth values cannot be sorted
+    # what stands in the place of the confidence is sorted, and other libraries than numpy may not sort truth values
     if not sample.backend.is_host:
         xp = sample.backend.xp
         sample = sample._replace(confidence=xp.astype(sample.loss, float_dtype(xp)))

@@ -554,8 +554,8 @@ class NormalisedAreaRule(LimitRule):
         Constant confidence: samples with another confidence may have been missed, with probability `level` at most a
         share s of all. The lower limit takes them for errors that come last, the upper one for errors that come first.
         `worst_area(p)` is the area that a share p of errors on top adds: the AURC of 0/1 losses with risk p and all
-        errors first. To turn an area into NAURC, it is divided by the gain of the best order, which is above 0 with
-        errors and right samples.
+        errors first. To turn an area into NAURC, it is divided by the gain of the best order (by how much AURC falls
+        from a random order to the best one), which is above 0 with errors and right samples.
         """
         best_gain = _gain_of_best_order(sample.risk)
         is_perfect = estimate <= 0.5  # 0 or 1, but for rounding

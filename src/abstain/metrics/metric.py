@@ -298,7 +298,8 @@ class Metric:
             return measure_groups(
                 self, (loss, confidence), groups, options=options, lower_is_better=self.lower_is_better
             )
-        # checked numpy arrays, without the samples that abstained or have weight 0 (in a batch these have weight 0)
+        # `to_host` copies arrays to numpy, and None stays None. Of the result: checked numpy arrays, without the
+        # samples that abstained or have weight 0 (in a batch these have weight 0).
         sample = prepare(
             self.name,
             loss=to_host(loss),

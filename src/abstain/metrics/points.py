@@ -184,7 +184,7 @@ def _curve_on_host(sample: Sample) -> _CurvePoints:
 
 
 def _curve_on_device(sample: Sample) -> _CurvePoints:
-    """The points of the risk-coverage curve of checked arrays of another library than numpy, on their device.
+    """The points of the risk-coverage curve of checked vectors of another library than numpy, on their device.
 
     One point per distinct confidence, most confident first. Its threshold is that confidence, and its count that of the
     samples at least as confident.
@@ -291,6 +291,7 @@ def risk_at_coverage(
     0.3333333333333333
     """
     requested = check_fraction("risk_at_coverage", "coverage", coverage)
+    # checked, without abstained samples (in a batch these have weight 0)
     sample = prepare("risk_at_coverage", loss, confidence, sample_weight, abstained)
     # `total_mass` is that of all samples, abstained ones included; `is_reached`: does any threshold accept so much?
     value, is_reached = curve_points.risk_at_coverage(sample.rows(), sample.total_mass, requested)
@@ -741,6 +742,7 @@ def prediction_rejection_ratio(
     0.75
     """
     share = check_fraction("prediction_rejection_ratio", "max_rejection", max_rejection)
+    # checked, without abstained samples (in a batch these have weight 0)
     sample = prepare("prediction_rejection_ratio", loss, confidence, sample_weight, abstained)
     # the samples in rows by confidence, and in the best possible order: by loss, the smallest first
     value = curve_points.rejection_ratio(sample.rows(), sample.rows_by_loss(), max_rejection=share)

@@ -92,8 +92,9 @@ def _describe_verdict(comparison: Comparison, noun: str) -> str:
 def _describe_other_leader(by_risk: Comparison, best_model: ModelContent) -> str:
     """A sentence for the verdict if another model has a smaller risk, when everything is answered, than the first one.
 
-    Empty if the model that ranks first by the area also has the smallest risk. `by_risk` compares the same models by
-    their risk: the mean loss, or the error rate for 0/1 losses. The sentence begins with a blank, to follow another.
+    `best_model` is the first one: it ranks first by the area. Empty if it also has the smallest risk. `by_risk` ranks
+    the same models by their risk: the mean loss, or the error rate for 0/1 losses. Every estimate in it is a number.
+    The sentence begins with a blank, to follow another.
     """
     first = by_risk[best_model.predictions.name]
     leader = by_risk.contestants[0]  # the smallest risk: contestants are best first

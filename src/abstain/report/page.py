@@ -89,7 +89,8 @@ def about_ties(model: ModelContent) -> list[str]:
             f"All {curve.n:,} samples have different confidences ({model.score}): there are no ties."
         ]
     if top_count > 1:
-        # the first point of the curve is the strictest threshold; its confidence is that of the samples at the top
+        # The first point of the curve is the strictest threshold; its confidence is that of the samples at the top. The
+        # text is a number such as "0.83".
         top = border_text(model.predictions, model.score, curve, 0)
         sentences.append(
             f"{top_count:,} of them ({percent(top_count / curve.n)}) tie at the very top, "
@@ -248,6 +249,7 @@ def ranking_table(comparison: Comparison) -> str:
     """Make a table of the ranking, as HTML, best first; models that share a letter cannot be told apart.
 
     A contestant is a model, or a score of a single model. `rank_low` and `rank_high` are the ranks that it may have.
+    Cells are HTML: `text` escapes what may need it, and `name_cells` has done so. The estimates are aligned as numbers.
     """
     name_cell = name_cells(comparison.names)
     places = estimate_decimals(comparison.contestants)
@@ -541,7 +543,8 @@ def _subtitle(content: Content) -> str:
     """Say how many models and samples there are, and which confidence and loss the first model shows.
 
     `model.evaluation.clusters` holds the number of clusters, one for each kind of clusters and none without; it is said
-    where it is the same for all models. A learned confidence next to those of the same file is one model. Plain text.
+    where it is the same for all models. A learned confidence next to those of the same file is one model. `first.score`
+    is "confidence" for a column without a name of its own, which goes without saying. Plain text.
     """
     models = count_noun(len(content.models), "model")
     if is_before_and_after(content):

@@ -204,7 +204,8 @@ def _risk_limits(
     They are those of `abstain.evaluate` for the accepted samples alone, by their weights and clusters. Limits of the
     risk at a coverage would be others: its threshold moves with the sample, which tells most where many samples tie
     below the threshold. There are none (None) for clusters of so many samples that a page would have to wait for them.
-    `break_down` takes the samples in groups, and returns the numbers of the groups at each step.
+    `break_down` takes the samples in groups, and returns the numbers of the groups at each step, rounded to `digits`.
+    It knows weights, clusters and the accepted samples.
     """
     no_limits: list[float | None] = [None] * step_count
     # with clusters every step takes another pass over them

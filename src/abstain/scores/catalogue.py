@@ -145,8 +145,9 @@ def _logit_score(
     """Define the score whose function in `scores.logits` has this name; it returns the familiar number itself.
 
     No rank key (another number of the same order) stands in for that number, because it does not saturate: sure samples
-    keep different values. `saturates=False` tells users of the score that its result can be shown as it is.
-    `parameter` is the name of its parameter, if it has one; `takes` says which of logits and probabilities it accepts.
+    keep different values. `saturates=False` tells users of the score that its result can be shown as it is. `label` is
+    for plots, `parameter` is the name of its parameter, if it has one; `takes` says which of logits and probabilities
+    it accepts.
     """
     return Score(
         name=name,

@@ -155,8 +155,8 @@ def mean_max_softmax(logits: ArrayLike | None = None, *, probs: ArrayLike | None
 
     def compute_key(xp: Namespace, rows: Array) -> Array:
         """Rank keys (samples,) of rows (M, samples, K)."""
-        # ln(1 - max p) of each member, (M, samples), from the odds of each class against its most probable one; -inf for
-        # a one-hot row
+        # ln(1 - max p) of each member, (M, samples), from the odds of each class against its most probable one; -inf
+        # for a one-hot row
         log_one_minus_max = simplex.log_complement(simplex.odds_of(xp, rows, class_scores.kind))
         # `log_mean` is the logarithm of the mean over members, and `finite` makes infinities the largest numbers
         return simplex.finite(xp, -simplex.log_mean(xp, log_one_minus_max))

@@ -246,8 +246,9 @@ class Saturation:
     def sentence(self) -> str:
         """Summarise the ties, and the remedy, in one or two sentences.
 
-        `tied` of the `n` samples, a `share` of them, have the largest confidence `top`. `repaired` is how many still tie when they are
-        ranked by the key of `max_softmax`; it is None if only confidences were passed, which cannot be ranked so.
+        `tied` of the `n` samples, a `share` of them, have the largest confidence `top`. `repaired` is how many still
+        tie when they are ranked by the key of `max_softmax`; it is None if only confidences were passed, which cannot
+        be ranked so.
         """
         # rounded probabilities of a row may sum to a little more than 1
         top = f"{self.top if self.repaired is None else min(self.top, 1.0):.6g}"

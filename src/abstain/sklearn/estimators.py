@@ -259,8 +259,8 @@ def split_for_calibration(
     """Split n samples at random and return the indices (from 0) of the training and of the calibration samples.
 
     `clusters` holds one label per sample, or is None; no cluster is split. `calibration_share` of the samples (or of
-    the clusters) is for calibration. The split is not stratified: a stratified part would not be a random sample of
-    the population.
+    the clusters) is for calibration; `random_state` is a seed or generator as scikit-learn takes it. The split is not
+    stratified: a stratified part would not be a random sample of the population.
     """
     if clusters is None:
         train, calibration = train_test_split(
@@ -690,10 +690,13 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
     ) -> None:
         """Store the options, which the class describes, as they are (for scikit-learn's `clone`); `fit` checks them.
 
-        `risk` or `coverage`: one of them is the aim of the threshold, the other stays None. `delta` is the probability
-        with which its promise may be broken, `method` the method of `select_threshold`. `cv` says how to calibrate: by
-        a held-out share, a number of folds, or "prefit". `predict` returns `abstain_label` for rejected samples; `AUTO`
-        is "auto", a label that fits the classes.
+        `estimator` is the classifier (None: logistic regression). `score` is the confidence: a name in
+        `abstain.scores`, a function of the class scores, or "learned" (learned from half of the calibration samples).
+        `risk` or `coverage`: one of them is the aim of the threshold, the other stays None; a dict of risks by class
+        has a promise for each. `delta` is the probability with which its promise may be broken, `method` the method of
+        `select_threshold`. `cv` says how to calibrate: by a held-out share, a number of folds, or "prefit". `predict`
+        returns `abstain_label` for rejected samples; `AUTO` is "auto", a label that fits the classes. `random_state` is
+        that of the held-out split.
         """
         self.estimator = estimator
         self.score = score
@@ -882,7 +885,8 @@ class SelectiveClassifier(ClassifierMixin, Selective):  # type: ignore[misc]
         rule = super()._select_threshold(samples, **options)
         classes = list(self.estimator_.classes_)
         # `by_class` means that the promises are named by class numbers, which are columns of the class scores: from
-        # these the rule can then tell by itself which samples each promise is about
+        # these the rule can then tell by itself which samples each promise is about. The classes False and True equal
+        # 0 and 1, and so do 0.0 and 1.0.
         are_column_numbers = classes == list(range(len(classes)))
         if isinstance(rule, (JointThreshold, JointGroupThresholds)) and are_column_numbers:
             return rule.with_promises_by_class(True)
@@ -982,11 +986,13 @@ class SelectiveRegressor(RegressorMixin, Selective):  # type: ignore[misc]
     ) -> None:
         """Store the options, which the class describes, as they are (for scikit-learn's `clone`); `fit` checks them.
 
-        `uncertainty` says how the error of a prediction is estimated: None by a copy of the estimator, "std" by its own
-        standard deviation, or a regressor. `tolerance` is the error above which a prediction counts as wrong. `risk` or
-        `coverage`: one of them is the aim of the threshold, the other stays None. `delta` is the probability with which
-        its promise may be broken, `method` the method of `select_threshold`. `cv` says how to calibrate: by a held-out
-        share, a number of folds, or "prefit". `predict` returns `abstain_label` for rejected samples.
+        `estimator` is the regressor (None: linear regression). `uncertainty` says how the error of a prediction is
+        estimated: None by a copy of the estimator, "std" by its own standard deviation, or a regressor. `tolerance` is
+        the error above which a prediction counts as wrong. `risk` or `coverage`: one of them is the aim of the
+        threshold, the other stays None. If `risk` and `tolerance` are dicts of the same names, each name is a promise
+        of its own. `delta` is the probability with which its promise may be broken, `method` the method of
+        `select_threshold`. `cv` says how to calibrate: by a held-out share, a number of folds, or "prefit". `predict`
+        returns `abstain_label` for rejected samples. `random_state` is that of the held-out split.
         """
         self.estimator = estimator
         self.uncertainty = uncertainty
@@ -1236,12 +1242,13 @@ class CascadeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Store the options, which the class describes, as they are (for scikit-learn's `clone`); `fit` checks them.
 
-        `estimators` are (name, classifier) in the order in which they are asked, `costs` one cost of asking for each;
-        None takes defaults. `risk` is the largest error rate, `delta` the probability with which that promise may be
-        broken. `promise` "answered" counts the answers of the classifiers alone, "system" those of the person too.
-        `person` is (cost, error rate) of who answers what no classifier does. `scores` is the confidence of all
+        `estimators` are (name, classifier) in the order in which they are asked, `costs` one cost of asking for each.
+        None takes a dummy classifier and a logistic regression, and costs of 1, 10, 100, ... `risk` is the largest
+        error rate, or by class that of the answers of this class; `delta` is the probability with which that promise
+        may be broken. `promise` "answered" counts the answers of the classifiers alone, "system" those of the person
+        too. `person` is (cost, error rate) of who answers what no classifier does. `scores` is the confidence of all
         classifiers. `cv` is the held-out share for calibration, or "prefit". `predict` returns `abstain_label` for
-        samples that are left to the person.
+        samples that are left to the person. `random_state` is the seed of the splits.
         """
         self.estimators = estimators
         self.costs = costs

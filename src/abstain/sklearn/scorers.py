@@ -245,6 +245,7 @@ class EstimatorDisplay(display.RiskCoverageDisplay):
 
         `score` is the confidence: a name in `abstain.scores`, or a function of the probabilities (decision values if
         there are no probabilities). `name` labels the curve, by default with the class of the estimator.
+        `sample_weight` is the mass of each sample (None: 1 for all).
 
         >>> from sklearn.datasets import load_iris
         >>> from sklearn.linear_model import LogisticRegression

@@ -52,8 +52,9 @@ class SamplePlan(_tables.Notebook):
         """Say how many samples are needed for which interval, from what, and where too few errors are expected.
 
         `self.expected_loss` is the total loss to expect in n samples, for 0/1 losses the number of errors; it is above
-        0, since no plan is made without losses. `self.value` is the metric that is expected, `self.width` the length of its
-        interval from end to end, and `self.level` the confidence level. `self.deviation` / sqrt(n) is the standard error of the metric.
+        0, since no plan is made without losses. `self.value` is the metric that is expected, `self.width` the length of
+        its interval from end to end, and `self.level` the confidence level. `self.deviation` / sqrt(n) is the standard
+        error of the metric.
         """
         note = ""
         # with fewer than 20 errors, intervals cover less than they promise

@@ -178,7 +178,8 @@ def make_panels(n: float, jumps: tuple[float, ...] = ()) -> Panels:
     """Make panels on (0, 1) for integrands that change on the scale 1/n, have logarithms at q = 0 and jump at `jumps`.
 
     Panels halve in width towards 0, down to about 2^-52 / n; below that the integral is left out. Every jump, a number
-    in (0, 1), is an end of a panel. Nodes `q` and their `weight` have shape (panels, 16), `half_width` (panels, 1); `low` is the lower end of the first panel.
+    in (0, 1), is an end of a panel. Nodes `q` and their `weight` have shape (panels, 16), `half_width` (panels, 1);
+    `low` is the lower end of the first panel.
     """
     halvings = int(np.ceil(np.log2(max(n, 2)))) + 52  # 52: the bits of a float64 number
     edges = np.union1d(2.0 ** -np.arange(halvings, -1, -1.0), np.asarray(jumps, dtype=np.float64))
@@ -575,7 +576,8 @@ def value_and_risk(profile: Profile, metric: str) -> tuple[float, float]:
 
     If the profile comes from a pilot sample, they are those of the pilot, with its ties; otherwise they are integrals
     over the profile, for a confidence without ties. The variable of integration is q, the share of the population that
-    is more confident. The risk is the integral of the expected loss, the metric that of weight times expected loss.
+    is more confident. The risk is the integral of the expected loss, the metric that of weight times expected loss:
+    `_population_weight` is -ln q for AURC, 1 - q for AUGRC and 1 for the risk.
     """
     if profile.pilot is not None:
         # One row per distinct confidence, most confident first: `accepted_loss` is the sum of losses from the top to
@@ -630,7 +632,8 @@ def _variance_of_profile(profile: Profile, metric: str) -> float:
     q is the share of the population that is more confident, and `metric` is "aurc", "augrc" or "risk". With A(q) the
     loss of accepted samples per sample, the threshold at q, the constant is :math:`A(q)/q - \int_q^1 A(t)/t^2\,dt` for
     AURC, A(q) for AUGRC and 0 for the risk, up to a number that makes the mean influence 0. The slope is the weight of
-    the loss in the metric. A 0/1 loss equals its square, so its second moment is the expected loss too.
+    the loss in the metric (`_population_weight`): -ln q for AURC, 1 - q for AUGRC, 1 for the risk. A 0/1 loss equals
+    its square, so its second moment is the expected loss too.
     """
     panels = make_panels(n=2, jumps=profile.jumps)  # nothing here depends on a sample size
     q = panels.q  # nodes of the quadrature; `cumulated` integrates from the first panel to each node

@@ -261,6 +261,8 @@ def expected_weight(beta: Array, n: Array, /, *, estimator: Estimator = "harmoni
 
     .. math:: E[\hat\alpha \mid \beta]
 
+    :math:`\hat\alpha` is the weight that the estimator of AURC gives to the sample's loss by its rank among the n.
+
     Parameters
     ----------
     beta : array in [0, 1]

@@ -95,6 +95,7 @@ class Advice:
         """
         if self.samples is not None:
             coverage = ""
+            # what so many would probably accept; None in the advice for a cascade
             if self.samples_coverage is not None:
                 coverage = f", at a coverage of about {self.samples_coverage:.2g}"
             count = f"{self.samples:,} calibration {self.unit}"
@@ -360,10 +361,10 @@ class _SampleCurve(NamedTuple):
     def coverage_probably_certified(self, sample_count: int, risk: float, delta: float) -> float | None:
         """The share that is probably accepted with so many samples like these; None if probably nothing is certified.
 
-        A rank k stands for the test of the threshold that accepts the k most confident of `sample_count` samples; it
-        probably passes if it does so for about three quarters of all data sets. Tests start at several ranks, and each
-        sequence goes on to larger ranks until a test fails. Only the sequence from the smallest start that passes is
-        followed: a later sequence may accept more, which this cautious estimate leaves out.
+        A rank k stands for the test of the threshold that accepts the k most confident of `sample_count` samples, more
+        than the calibration had; it probably passes if it does so for about three quarters of all data sets. Tests
+        start at several ranks, and each sequence goes on to larger ranks until a test fails. Only the sequence from the
+        smallest start that passes is followed: a later one may accept more, which this cautious estimate leaves out.
 
         Method "sgr" is a binary search over ranks instead. It goes down to 1/2 of all samples, then 1/4, ... while
         tests fail, and up again from the first that passes: these ranks are taken for its starts.
@@ -500,6 +501,7 @@ class _ClusterCurve(NamedTuple):
         heaviest = clusters.heaviest_cluster_mass
         return cls(
             total_count=clusters.cluster_count,
+            # the mean weight of a cluster over that of the heaviest
             mean_over_heaviest_mass=total_mass / clusters.cluster_count / heaviest,
             coverage=np.asarray(coverage),
             sum_w=np.asarray(accepted_weights).reshape(shape) / heaviest,

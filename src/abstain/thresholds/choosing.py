@@ -64,6 +64,7 @@ def _choose_largest_passed(
     count, value : ndarray
         How many samples each threshold accepts, rising, and the thresholds. Neighbours with the same count are the same
         threshold, tested more than once, with the same p-value at different levels: it passed if any of its tests did.
+        They may be empty.
     passed : ndarray of bool
         Whether each entry passed.
     p_value, level : ndarray, optional
@@ -72,7 +73,8 @@ def _choose_largest_passed(
     Returns
     -------
     Selection
-        None for count and value if nothing passed. Thresholds that accept no sample are not in the table.
+        None for count and value if nothing passed. Thresholds that accept no sample are not in the table, whose risks
+        are on the user's scale.
     """
     if p_value is None or level is None:
         p_value = np.full(len(count), np.nan)
@@ -337,8 +339,8 @@ def _choose_largest_allowed(
 
     There is one candidate for each distinct confidence, most confident first: `block_stops` holds how many samples have
     at least that confidence, `is_allowed` whether it may be chosen. The threshold is the smallest confidence accepted:
-    no test has examined the gap below it. `calibration` holds the samples, most confident first (`ranked`), with losses
-    scaled to [0, 1].
+    no test has examined the gap below it. If none is allowed, the result has the table alone, and None for count and
+    threshold. `calibration` holds the samples, most confident first (`ranked`), with losses scaled to [0, 1].
     """
     # the candidates that the table shows: at most TABLE_ROWS, evenly spaced (`union1d` drops repeated ones)
     rows = np.linspace(0, len(block_stops) - 1, TABLE_ROWS).astype(np.int64)
@@ -404,6 +406,7 @@ def at_coverage(calibration: Calibration, coverage: float, delta: float | None) 
         # `reaches`: at least as large, but for rounding
         is_enough = reaches(calibration.coverage(block_stops), coverage)
     elif calibration.clusters is not None:
+        # at least so many samples must be accepted; infinity, which none reaches, if no coverage is proved
         is_enough = block_stops >= _least_count_by_clusters(calibration.clusters, coverage, delta)
     else:
         # p-values of "the coverage of the population is below `coverage`", one per candidate

@@ -53,7 +53,7 @@ def share_too_coarse(confidence: np.ndarray) -> float:
     n = len(confidence)
     _, counts = np.unique(confidence, return_counts=True)
     shared_count = int(counts[counts > 1].sum())
-    # would it be chance if all of n remembered confidences were found? The answer hardly depends on their number
+    # would it be chance if n of n remembered confidences were found? The answer hardly depends on how many there are
     is_by_chance = n >= _FEWEST_TO_JUDGE and explained_by_chance(n, n, shared_count=shared_count, n=n)
     return shared_count / n if is_by_chance else 0.0
 

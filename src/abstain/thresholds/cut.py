@@ -136,6 +136,7 @@ def warn_of_fitted_rows(function: str, score: Any, confidence: np.ndarray, *, st
     `confidence` holds its value for each row, NaN for rows without one. `function` is the public function that warns;
     its caller is `stacklevel` calls above the warning: past this function, the public one and its check of arguments.
     """
+    # in words, such as "about 40 of 840 rows"; "" for none
     known = score.count_fitted_rows(confidence[~np.isnan(confidence)]) if is_learned(score) else ""
     if known:
         warnings.warn(
@@ -665,7 +666,8 @@ class Cut:
         confidence of another new one, from which the caller computes how many points are found by chance.
         """
         # The ranges of exact numbers, `low` to `high`, that may lie behind each new and each calibration confidence, on
-        # one scale. The rounding error allowed for is the smallest possible: a larger one would find too many.
+        # one scale. The rounding error allowed for is the smallest possible, without that of writing few decimals: a
+        # larger one would find too many.
         rounding = _finest_rounding_between(self.source, confidences.source)
         new = self._new_bounds(confidences, rounding, with_decimals=False)
         calibration = self._calibration_bounds(points, rounding)
@@ -802,7 +804,7 @@ class Cut:
     def _too_few_decimals(self, confidences: CheckedConfidences) -> int | None:
         """Return the number of decimals that new numbers were written with, if the calibration had more; else None.
 
-        A batch of 20 samples or more shows that: all its numbers are multiples of 0.01, say, and several of them are no
+        A batch of 20 samples or more shows that: all its numbers are multiples of 0.01, say, and three or more are no
         short fractions. Where the calibration had few decimals too, numbers of still fewer may be chance, unless eight
         or more differ. Class scores are looked at only if the confidence is the largest probability, since the
         calibration confidences then show with how many decimals the probabilities were written. `confidences` are those
@@ -851,6 +853,7 @@ class Cut:
         the new samples, with their source and precision.
         """
         coarsest = confidences.coarsest_possible_precision
+        # the words for a source, such as "probabilities of class 1" for "binary"
         expected = f"{_SOURCE_NAMES[self.source]} in {self.precision}"
         coarse_form = f"{_SOURCE_NAMES[confidences.source]} in {coarsest}"
         decimals = self._too_few_decimals(confidences)

@@ -341,6 +341,7 @@ class JointThreshold(JointRule, Stored):
             )
         if any_threshold.evidence.heaviest_sample is not None:
             draws += ", if the sample weights are the exact density ratio of later to calibration data"
+        # `bound`: what each promise bounds, joined by semicolons
         return (
             f"With probability at least {1 - self.delta:.4g} over the {calibration_data}, all of these hold at once: "
             f"{self.bound}; {draws}."
@@ -511,7 +512,8 @@ class JointThreshold(JointRule, Stored):
         """One row per promise: its name, target, risk, and how many accepted samples it is about.
 
         All are calibration samples. `counted` holds that number, None for a promise about all samples: then it is the
-        number of all accepted. A risk is None where it is not known.
+        number of all accepted. A risk is None where no such sample is accepted, and for a promise about some samples of
+        data with sample weights. All dicts have the order of `promises`.
         """
         accepted = round(self.coverage * self.n)
         counted = [self.counted[name].accepted for name in self.promises]
@@ -640,7 +642,9 @@ def _explain_joint_promise(rules: Mapping[Any, JointThreshold], guarantee: str, 
     """Lines of Markdown that state several promises in everyday words, then the full `guarantee`.
 
     `rules` holds the rule of each group, or the only one under `NO_GROUP`; `delta` is the probability with which any of
-    their promises fails. With sample weights the promises are about reweighted data, and have no shorter form.
+    their promises fails. With sample weights the promises are about reweighted data, and have no shorter form. At least
+    one rule has a threshold, since there is a guarantee. The promises are the same in all rules; with `by_class` each
+    is about the samples predicted as the class that is its name.
     """
     feasible = [rule for rule in rules.values() if rule.feasible]
     first = feasible[0]
@@ -794,6 +798,7 @@ class JointGroupThresholds(GroupThresholds):
 
     def _rules(self) -> dict[str, Any]:
         """Return each rule that stored thresholds must keep, as the message to show, and whether they keep it."""
+        # the names in their order, which must be the same, too
         promise_names = {tuple(rule.promises) for rule in self.thresholds.values()}
         # checks of later data are stored under these names, so no two may be equal
         check_names = {

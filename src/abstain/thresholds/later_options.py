@@ -92,9 +92,13 @@ def answer_columns(command: str | None) -> dict[str, str]:
 
 
 def _stated_columns(command: str | None) -> dict[str, str]:
-    """Return the column that a command line names for each role (what a column is for), the first of several."""
+    """Return the column that a command line names for each role (what a column is for), the first of several.
+
+    Empty for a `command` of None.
+    """
     columns: dict[str, str] = {}
-    # options and their values alternate; a column is named as ROLE=NAME
+    # options and their values alternate, with `has_truth` also those for labelled files alone; a column is named as
+    # ROLE=NAME
     for value in reading_options(command, has_truth=True)[1::2]:
         role, equals_sign, column = value.partition("=")
         try:

@@ -22,7 +22,7 @@ def load_rule(path: Any) -> Threshold | GroupThresholds | JointThreshold:
     Returns
     -------
     Threshold, GroupThresholds, JointThreshold or JointGroupThresholds
-        Every field checked; anything else is a `DataError`.
+        Every field checked; anything else is a `DataError`. `JointGroupThresholds` is a kind of `GroupThresholds`.
 
     Examples
     --------

@@ -1192,7 +1192,8 @@ def _select_new_clusters(rule: Threshold, clusters: Array, n: int, before: Check
     # the distinct labels, and for each sample the position of its own among them
     labels, codes = group_codes("Threshold.check", clusters, (n,), "clusters")
     largest = float(np.bincount(codes).max())
-    size_limit = rule.largest or 1.0  # samples of the largest calibration cluster
+    # samples of the largest calibration cluster; with clusters never None, `or` is for type checkers
+    size_limit = rule.largest or 1.0
     if largest > size_limit:
         message = f"a cluster must hold at most {size_limit:g} samples, as in calibration, got {largest:g}"
         raise InputError(f"Threshold.check: {message}. Calibrate again with such clusters.")
@@ -1334,6 +1335,7 @@ def check_promises(
         # forgets the oldest clusters beyond this part
         checks[name] = keep_part_of_cluster_memory(check, group_count=series_promise_count)
     before = previous or GroupChecks({})
+    # what the command line remembers, files and rows that were counted, is passed on unchanged
     series = GroupChecks(checks, files=before.files, rows_seen=before.rows_seen)
     if to_check:
         check_is_new(series, previous)  # raises if no promise had a look with a new cluster

@@ -267,7 +267,10 @@ def class_costs(
 
 
 def _check_classes(labels: np.ndarray, predictions: np.ndarray, class_count: int) -> None:
-    """Refuse labels and predictions that are not vectors of whole numbers 0 ... class_count - 1 of one length."""
+    """Raise ShapeError unless both are vectors of one length, InputError unless of whole numbers 0 ... class_count - 1.
+
+    They may be empty.
+    """
     if labels.shape != predictions.shape or labels.ndim != 1:
         shapes = f"{labels.shape} and {predictions.shape}"
         raise ShapeError(f"class_costs: needs one label and one prediction each, got {shapes}.")

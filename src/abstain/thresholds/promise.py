@@ -91,7 +91,7 @@ def state_bound(goal: Goal, basis: PromiseBasis, bounded: tuple[float, float]) -
 
     `goal` is what was asked for; its `form` is "risk" or "coverage", and its `method` "crc" bounds a mean loss per
     sample. In `basis`, `zero_one` says that the loss takes only its two bounds, which are `bounded`, and
-    `heaviest_sample` is None without sample weights.
+    `heaviest_sample` is None without sample weights. `_risk_noun` is "error rate" for a 0/1 loss, else "mean loss".
     """
     if goal.form == "coverage":
         return f"at least a share {goal.target:.4g} of later samples is accepted"
@@ -128,6 +128,7 @@ def write_guarantee(
     )
     if describes_calibration_only or basis.out_of_fold:
         return None
+    # a clause, such as "the error rate of the accepted is at most 0.05"
     bound = state_bound(goal, basis, bounded)
     calibration_data = f"{n} calibration samples"
     draws = _INDEPENDENT_SAMPLES  # the assumption in words
@@ -139,6 +140,7 @@ def write_guarantee(
         return f"{chance} {bound}, {draws}. Nothing is promised about the risk."
     if method == "crc":
         sets = calibration_data.replace(" calibration", "")
+        # `_risk_noun` is "error rate" for a 0/1 loss, else "mean loss"
         return (
             f"On average over calibration sets of {sets}, {bound}, {draws}. This is not the "
             f"{_risk_noun(basis, bounded)} of the accepted, which may be larger, and no probability of failure is "

@@ -325,8 +325,8 @@ def _words_and_guarantee(
 def explain_promise(promised: str, made_from: str, kept: str, delta: float, guarantee: str) -> list[str]:
     """Lines of Markdown that state a promise in everyday words, then how sure it is, then the full `guarantee`.
 
-    `promised` goes on after "In the long run,"; `made_from` says from what the rule was made, and `kept` what most sets
-    of cases lead to, all but a share `delta`.
+    `promised` goes on after "In the long run," and brings its full stop; `made_from` says from what the rule was made,
+    and `kept` what most sets of cases lead to, all but a share `delta`.
     """
     return [
         f"In the long run, {promised}",

@@ -285,7 +285,7 @@ class Threshold(Promised):
 
     @classmethod
     def _upgraded(cls, record: Any) -> Any:
-        """The parsed JSON of format 4 in today's format; anything else unchanged.
+        """The parsed JSON of format 4 in format 5, that of today; anything else unchanged.
 
         Only the advice differs, which a rule has that accepts nothing. Format 4 advised too few samples, so its number
         is dropped; `why_none`, the reason for there being no number, then says "few": these data are too few to tell.
@@ -707,7 +707,8 @@ class Threshold(Promised):
 
         `form` is "risk", "coverage" or "cost", `target` how much of it was asked for, and `method` by what ("ltt",
         "sgr", "crc" or "empirical"). With a threshold, `risk` is the mean loss of the accepted calibration samples, on
-        the user's scale, and `coverage` the share accepted. `risk_upper` is an upper limit of the risk, None where none
+        the user's scale, and `coverage` the share accepted; `coverage_interval` holds for all thresholds at once, at
+        level 1 - delta. `risk_upper` is an upper limit of the risk, None where none
         is computed.
         """
         request = {"asked for": f"{self.form} = {self.target:g}, method {self.method}"}
@@ -906,7 +907,8 @@ class GroupThresholds(Stored, _tables.Notebook):
         """Return, by label, where the samples of each group stand in the flattened confidences (numbers from 0).
 
         `shape` is that of the confidences. Raises ShapeError unless there is one label per confidence, InputError for a
-        label without a threshold. `name` is the calling method, for messages.
+        label that is no key of `self.thresholds` (groups in which nothing is accepted are keys, too). `name` is the
+        calling method, for messages.
         """
         group_labels = label_array(groups).astype(object)
         if shape != group_labels.shape:
@@ -963,7 +965,8 @@ class GroupThresholds(Stored, _tables.Notebook):
     def __repr__(self) -> str:
         """List the threshold and coverage of each group, the worst first, and then the joint promise.
 
-        Groups beyond the first 24 (`_tables.GROUPS_SHOWN`) are counted in one line.
+        Groups beyond the first 24 (`_tables.GROUPS_SHOWN`) are counted in one line. A group without a threshold has
+        coverage 0.
         """
         labels = self.worst_first()  # those without a threshold first
         lines = [f"{type(self).__name__}, the worst group first by the upper limit of its coverage"]
@@ -971,6 +974,7 @@ class GroupThresholds(Stored, _tables.Notebook):
             threshold = self.thresholds[label]
             low, high = threshold.coverage_interval
             numbers = f"coverage {threshold.coverage:.4f} [{low:.4f}, {high:.4f}]"
+            # with the number that people know, if the rule compares rank keys (else `plain_rule` is None)
             rule = threshold.plain_rule or threshold.rule
             lines.append(f"  {label!s:<16} {rule:<32} {numbers}  (n = {threshold.n})")
         hidden = labels[_tables.GROUPS_SHOWN :]

@@ -458,6 +458,7 @@ def _request_jointly(
     bounds = {}
     for name in names:
         bounds[name] = bounded.get(name, (0, 1)) if isinstance(bounded, Mapping) else bounded
+    # of the confidences, one number per sample
     shape = np.shape(to_host(data.ranked_by))
     loss_argument = "losses" if isinstance(data.loss, Mapping) else "loss"
     return JointRequest(

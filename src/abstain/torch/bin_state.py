@@ -108,7 +108,7 @@ def to_bins(state: BinState) -> Bins:
 def add_with_general_kernel(
     state: BinState, binmap: BinMap, loss: Array, confidence: Array, binned_value: Array
 ) -> None:
-    """Add samples to `state`, in place, on a GPU: any loss, float32 or float64 confidences.
+    """Add samples to `state`, in place, on a GPU: losses of any real dtype or bool, float32 or float64 confidences.
 
     The kernel adds to the bins in global memory by atomic operations. It keeps the extremes of the confidences as
     integers of the same order, for which there are atomic minima and maxima.

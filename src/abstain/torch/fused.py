@@ -35,9 +35,9 @@ def can_compute(logits: Any, target: Any, estimator: str, reduction: str, label_
 
     The caller then skips its own checks of options, shapes and dtypes, so an argument that they would refuse must give
     False here. Values of tensors are not read, since that would wait for the GPU. Code that is being compiled is left
-    to the plain operations, which the compiler fuses. `logits` and `target` may be any objects. `estimator`, such as
-    "harmonic", says how the weight of a rank is computed. `label_smoothing` is the share of the target spread evenly
-    over all classes.
+    to the plain operations, which the compiler fuses. `logits` and `target` may be any objects. `estimator`
+    says how the weight of a rank is computed; all but "log" are supported. `label_smoothing` is the share of the target
+    spread evenly over all classes.
     """
     return (
         kernels.AVAILABLE  # is Triton installed?
@@ -73,9 +73,10 @@ def compute_loss(
 ) -> Array:
     """Compute the AURC of the batch, as `abstain.torch.aurc_loss` does; float32 or wider, lower is better.
 
-    Call it only with arguments for which `can_compute` returns True: nothing is checked here. `estimator`, such as
-    "harmonic", says how the weight of a rank is computed. Samples whose target is `ignore_index` are left out.
-    `label_smoothing` is the share of the target spread evenly over all classes.
+    Call it only with arguments for which `can_compute` returns True: nothing is checked here. `estimator` ("harmonic",
+    "loo", "sele" or "2sele") says how the weight of a rank is computed, `reduction` is "mean", "sum" or "none". Samples
+    whose target is `ignore_index` are left out. `label_smoothing` is the share of the target spread evenly over all
+    classes. `logits` are on a GPU, which need not be the current one.
     """
     arguments = (logits, target, estimator, reduction, ignore_index, float(label_smoothing))
     if logits.get_device() == torch.cuda.current_device():
@@ -124,9 +125,9 @@ class _Loss(torch.autograd.Function):  # type: ignore[misc]
         The kernels pass their results on in `work`, float64: five columns of N numbers, then the partial sums of the
         programs, and a counter of finished programs, the last of which adds these sums up. The columns are the key that
         ranks a sample, the log-sum-exp of its logits, its cross-entropy, its rank weight, and its share: 1 / number of
-        samples accepted at its confidence. Only the estimators "harmonic" and "loo" use shares. `estimator`, such as
-        "harmonic", says how the weight of a rank is computed. Samples whose target is `ignore_index` are left out.
-        `label_smoothing` is the share of the target spread evenly over all classes.
+        samples accepted at its confidence. Only the estimators "harmonic" and "loo" use shares. `estimator`, one of
+        these or "sele" or "2sele", says how the weight of a rank is computed. Samples whose target is `ignore_index`
+        are left out. `label_smoothing` is the share of the target spread evenly over all classes.
         """
         sample_count, class_count = logits.shape
         work = torch.empty(

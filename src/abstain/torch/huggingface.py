@@ -132,6 +132,7 @@ class TrainerMetrics:
         loss = losses.zero_one(logits, all_labels[is_counted])
         confidence = scores.max_softmax(logits)
         self.samples = (loss, confidence)
+        # options of the metric: `estimator` and `ties`
         aurc_interval = interval("aurc", loss, confidence, level=self.level, **self.options)
         # "aurc", "aurc_se", "aurc_low" and "aurc_high"
         return {"accuracy": 1 - float(np.mean(loss)), **error_bar_entries("aurc", aurc_interval)}
@@ -203,6 +204,7 @@ class AURCStopping(TrainerCallback):  # type: ignore[misc, valid-type]
         if self.rule.improved(loss, confidence):
             self.best_step = state.global_step
             control.should_save = True
+        # `patience` evaluations in a row without progress
         if self.rule.exhausted:
             control.should_training_stop = True
 

@@ -70,7 +70,8 @@ class AURCMonitor(Callback):  # type: ignore[misc]
 
         `metric` is the attribute of the module that holds the metric, and `level` that of its interval. Progress is a
         fall of AURC by more than `sigmas` standard errors. `patience` is the number of validations without progress to
-        allow (None: any). The best checkpoint is saved as `best.ckpt` in the folder `dirpath` (None: not saved).
+        allow (None: any). The best checkpoint is saved as `best.ckpt` in the folder `dirpath` (None: not saved). Raises
+        InputError for a `level`, `patience` or `sigmas` out of range.
         """
         self.metric = metric
         self.level = check_fraction("AURCMonitor", "level", level, open_high=True)
@@ -97,7 +98,8 @@ class AURCMonitor(Callback):  # type: ignore[misc]
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Log the metric with its interval, save a checkpoint after progress, and stop when patience is exhausted.
 
-        Nothing happens in the short validation by which Lightning tests the code before training.
+        Nothing happens in the short validation by which Lightning tests the code before training. Raises
+        InfeasibleError for a metric that keeps bins instead of samples.
         """
         if trainer.sanity_checking:
             return
@@ -110,6 +112,7 @@ class AURCMonitor(Callback):  # type: ignore[misc]
         has_improved = self.rule.improved(loss, confidence)
         if has_improved and self.path is not None:
             trainer.save_checkpoint(self.path, weights_only=False)  # with all that resuming needs
+        # `patience` evaluations in a row without progress
         if self.rule.exhausted:
             trainer.should_stop = True
 

@@ -65,6 +65,7 @@ class _SoftmaxCheck:
             return
         rows = logits.detach().movedim(1, -1)
         first_row = rows[(0,) * (rows.ndim - 1)].tolist()
+        # one row first: all of them cost much more to look at
         is_suspect = min(first_row) >= 0 and abs(sum(first_row) - 1) < _SUSPECT_DEVIATION
         if is_suspect:
             is_suspect = float(rows.min()) >= 0 and rows_sum_to_one(xp, rows, sum_tolerance(logits))
@@ -250,8 +251,8 @@ def smooth_zero_one(logits: Array, labels: Array) -> Array:
     logits : tensor, shape (N, C) or (N, C, d1, ...)
         Classes along axis 1.
     labels : integer tensor, shape (N,) or (N, d1, ...)
-        Class numbers, from 0; or class probabilities p', of the shape of `logits`, for which it is the mean over
-        classes, :math:`\sum_k p'_{ik} (1 - p_{ik})`.
+        Class numbers, from 0 (no ignored ones such as -100); or class probabilities p', of the shape of `logits`, for
+        which it is the mean over classes, :math:`\sum_k p'_{ik} (1 - p_{ik})`.
 
     Returns
     -------
@@ -439,8 +440,9 @@ class LinearWarmup:
 def _check_combination(estimator: str, weight: Array | None, rank: str, gather: bool) -> None:
     """Raise InputError for class weights with an estimator that counts samples, and for soft ranks over replicas.
 
-    `estimator`, such as "harmonic", says how the weight of a rank is computed; those in `WHOLE_WEIGHTS_ONLY` count
-    samples. `weight` holds one number per class, None for equal weights.
+    `estimator` ("harmonic", "log", "loo", "sele" or "2sele") says how the weight of a rank is computed; "log" and "loo"
+    (`WHOLE_WEIGHTS_ONLY`) count samples. `weight` holds one number per class, None for equal weights. `rank` is "hard"
+    or "soft"; `gather` ranks over the samples of all replicas.
     """
     if weight is not None and estimator in area_estimators.WHOLE_WEIGHTS_ONLY:
         raise InputError(
@@ -590,6 +592,7 @@ def _confidence(logits: Array, score: Score, *, differentiable: bool) -> Array:
 
     Raises InputError for an unknown score, ShapeError if a user's score does not return one number per sample.
     """
+    # a name in `abstain.scores`, or a function of logits of shape (samples, classes)
     if score == "max_softmax" and not differentiable:
         # minus (1 - p) / p of the largest probability p, which ranks as p does
         return _minus_odds_against(logits).reshape(-1)
@@ -643,8 +646,8 @@ def hard_weights(confidence: Array, mass: Array | None, total: Array, estimator:
 
     `confidence` is a vector, higher = surer; samples with NaN are not ranked and get weight 0. `mass` is the mass of
     each sample (1 if None), `total` the sum over the ranked samples, shape (1,). Small batches compare all pairs of
-    samples, larger ones are sorted; equal confidences get equal weights either way. `estimator`, such as "harmonic",
-    says how the weight of a rank is computed.
+    samples, larger ones are sorted; equal confidences get equal weights either way. `estimator` ("harmonic", "log",
+    "loo", "sele" or "2sele") says how the weight of a rank is computed.
     """
     is_compiling = torch.compiler.is_compiling()
     # comparing all pairs is faster than sorting up to 4096 samples, on the CPU up to 256
@@ -667,8 +670,8 @@ def soft_weights(
     `confidence`, `valid` and `mass` are vectors with one entry per sample: the confidence (higher = surer; any value,
     even NaN, where `valid` is False), whether the sample is ranked, and its mass (None: 1 for valid samples, 0 for
     others). `total` is the sum of the masses, shape (1,); `temperature` is in the units of the confidence. Samples that
-    are not valid get weight 0. Raises InputError if there are more than MAX_SOFT (8192) samples. `estimator`, such as
-    "harmonic", says how the weight of a rank is computed.
+    are not valid get weight 0. Raises InputError if there are more than MAX_SOFT (8192) samples. `estimator`
+    ("harmonic", "log", "loo", "sele" or "2sele") says how the weight of a rank is computed.
     """
     if confidence.shape[0] > MAX_SOFT:
         raise InputError(
@@ -686,7 +689,8 @@ def _sorted_weights(confidence: Array, mass: Array | None, estimator: str) -> Ar
     """Compute the weight of each sample's rank by sorting; equal confidences are accepted together.
 
     `confidence` is a vector, higher = surer; samples with NaN are not ranked and get weight 0. `mass` is the mass of
-    each sample (1 if None). `estimator`, such as "harmonic", says how the weight of a rank is computed.
+    each sample (1 if None). `estimator` ("harmonic", "log", "loo", "sele" or "2sele") says how the weight of a rank is
+    computed.
     """
     valid = ~torch.isnan(confidence)
     sample_mass = valid.to(confidence.dtype) if mass is None else torch.where(valid, mass, 0)
@@ -716,8 +720,8 @@ def gathered_weights(
     weight 0. All replicas must call this together, because they exchange their vectors.
 
     Returns the weights of this replica's samples, the mass of the ranked samples of all replicas, shape (1,), and the
-    number of replicas. Raises InputError without an initialised process group. `estimator`, such as "harmonic", says
-    how the weight of a rank is computed.
+    number of replicas. Raises InputError without an initialised process group. `estimator` ("harmonic", "log", "loo",
+    "sele" or "2sele") says how the weight of a rank is computed.
     """
     if not (dist.is_available() and dist.is_initialized()):
         raise InputError(
@@ -740,8 +744,8 @@ def _gathered_weights_op(
     """Compute this replica's rank weights and the mass of all replicas, as an operator that can be compiled.
 
     `confidence` (NaN: not ranked) and `mass` (None: 1) are vectors over this replica's samples; `group_name` is a key
-    of `_process_groups`. Returns vectors of the length of `confidence` and of length 1. `estimator`, such as
-    "harmonic", says how the weight of a rank is computed.
+    of `_process_groups`. Returns vectors of the length of `confidence` and of length 1. `estimator` ("harmonic", "log",
+    "loo", "sele" or "2sele") says how the weight of a rank is computed.
     """
     group = _process_groups[group_name]
     all_confidences, start = _gather_vectors(confidence, group)
@@ -763,7 +767,7 @@ def _(
 def _gather_vectors(x: Array, group: Array) -> tuple[Array, int]:
     """Join the vectors of all replicas, whose lengths may differ, in the order of their ranks.
 
-    Returns the joined vector and the index at which this replica's part starts.
+    `group` is their process group. Returns the joined vector and the index at which this replica's part starts.
     """
     replica_count = dist.get_world_size(group)
     # first the lengths, then the vectors

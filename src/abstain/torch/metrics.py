@@ -67,8 +67,9 @@ class BatchReader:
     ) -> None:
         """Look up the loss and the score; raise InputError for an unknown name, or a score that needs other inputs.
 
-        `name` is the metric class in messages, and `input_kind`, "logits" or "probs", what `preds` will be. Samples
-        whose target is `ignore_index` are left out.
+        `name` is the metric class in messages, and `input_kind`, "logits" or "probs", what `preds` will be. `loss` and
+        `score` are names, functions of the user's own, or a `Loss` and a `Score`. Samples whose target is
+        `ignore_index` are left out; None leaves out none.
         """
         check_choice(name, "input", input_kind, ("logits", "probs"))
         self.name = name
@@ -91,9 +92,9 @@ class BatchReader:
         """Yield losses and confidences of a batch, as vectors over a bounded number of samples at a time.
 
         `preds` are logits or probabilities (N, C, ...) or, with a `confidence` and a 0/1 loss, class numbers (N, ...).
-        `target` holds class numbers (N, ...). `confidence` (N, ...), higher = surer, replaces the score. Ignored
-        samples are dropped, and results have no gradient. Raises ShapeError or DtypeError if arguments do not fit
-        together.
+        `target` holds class numbers (N, ...). `confidence` (N, ...), higher = surer, replaces the score, which would
+        compute rank keys. 0/1 losses are uint8. Ignored samples are dropped, and results have no gradient. Raises
+        ShapeError or DtypeError if arguments do not fit together.
         """
         self._check_batch(preds, target, confidence)  # raises
         has_class_axis = preds.is_floating_point()
@@ -115,8 +116,8 @@ class BatchReader:
 
         `preds` are class scores (samples, classes), or class numbers (samples,), which come with a confidence; `target`
         and `confidence` are vectors. Confidences that the score computes are rank keys: they order samples as the score
-        does. Raises InputError for a confidence on the CPU that is not finite; on a GPU that is not checked. A rank key
-        orders samples as its score does, but does not round to the score's largest value.
+        does, but do not round to its largest value. Raises InputError for a confidence on the CPU that is not finite;
+        on a GPU that is not checked.
         """
         if self.ignore_index is not None:
             is_counted = target != self.ignore_index
@@ -143,8 +144,8 @@ class BatchReader:
     def _in_words_of_metric(self, message: str) -> str:
         """Return the message of a loss or a score with the names that users of the metric know.
 
-        It begins with the function, and calls the arguments `logits` or `probs`, and `labels`; a metric has `preds` and
-        `target`, and `input` says what `preds` are.
+        It begins with the function and a colon, and calls the arguments `logits` or `probs`, and `labels`; a metric has
+        `preds` and `target`, and `input` says what `preds` are.
         """
         _, _, text = message.partition(": ")
         new_words = {
@@ -277,8 +278,10 @@ class SelectiveMetric(TorchMetric):  # type: ignore[misc, valid-type]
     ) -> None:
         """Check the options, and register the state with torchmetrics: lists of samples, or bins.
 
-        Samples whose target is `ignore_index` are left out. `thresholds` is the number of bins, None without bins.
-        `dist_reduce_fx` says how torchmetrics joins the states of several processes.
+        `loss` and `score` are names, functions of the user's own, or a `Loss` and a `Score`; `input`, "logits" or
+        "probs", says what `preds` will be. Samples whose target is `ignore_index` are left out (None: none are).
+        `thresholds` is the number of bins, None without bins. `dist_reduce_fx` says how torchmetrics joins the states
+        of several processes.
         """
         super().__init__(**kwargs)
         name = type(self).__name__

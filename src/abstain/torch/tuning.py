@@ -97,6 +97,7 @@ class Tuned:
         else:
             verdict = "not shown to be better than the start, which is kept"
         limits = f"difference [{difference.low:.3g}, {difference.high:.3g}] at {100 * difference.level:.4g}%"
+        # the note says that there are too few errors for a verdict; it is "" where there are enough
         reason = difference.note or limits
         return (
             f"held-out AURC {original_aurc:.4g} -> {averaged_aurc:.4g} (epoch {self.epoch}{change}): "
@@ -439,6 +440,7 @@ class Averaging:
         """
         missing_epochs = epochs_trained - self.epoch  # `epoch`: how many epochs the mean of the weights has
         if missing_epochs == 1:
+            # adds the weights to the mean, and evaluates it if that is planned after this epoch
             self.after_epoch(train)
         elif missing_epochs != 0:
             raise InputError(
@@ -476,13 +478,14 @@ class Averaging:
         """
         if not self.epoch:
             raise InputError(f"{self.name}: no epoch was trained, so there is nothing to compare.")
+        # an evaluation is a pair: its epoch, and the held-out AURC of the mean
         stopped_early = not self.evaluations or self.evaluations[-1][0] != self.epoch
         if stopped_early:
             self._evaluate_average(train)
         assert self.best is not None  # there was an evaluation, and the first one is the best so far
         # Bonferroni: the best of several evaluations is compared, so each gets its part of the error probability
         level = 1 - (1 - self.level) / len(self.evaluations)
-        # AURC of the mean minus that of the original weights
+        # AURC of the mean minus that of the original weights; `samples` are held-out losses and confidences
         difference = paired_difference(*self.best.samples, *self.original_samples, metric="aurc", level=level)
         improved = difference.significant and difference.difference < 0
         self.network.load_state_dict(self.best.weights if improved else self.original_weights)
@@ -595,9 +598,10 @@ def _read_batches(
 
 
 def _check_batch(name: str, argument: str, batch: Any) -> None:
-    """Raise InputError unless a batch is (inputs, labels) or a mapping with "labels", with a tensor of labels.
+    """Raise InputError unless a batch is a pair (inputs, labels) or a mapping with "labels".
 
-    `name` is the function or callback and `argument` its parameter.
+    Of a pair, the inputs must have a method `to` (a device), and the labels must be a tensor with an axis. Of a mapping
+    only the keys are looked at. `name` is the function or callback and `argument` its parameter.
     """
     needed = 'A batch is (inputs, labels), or a mapping with "labels" and the arguments of the network'
     if isinstance(batch, Mapping):
