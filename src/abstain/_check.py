@@ -468,9 +468,10 @@ def check_mask(function: str, argument: str, backend: Backend, mask: Array, loss
     xp = backend.xp
     if xp.isdtype(mask.dtype, "bool"):
         return mask
-    is_whole = xp.isdtype(mask.dtype, "integral") and is_concrete(mask)
-    if is_whole and bool(xp.all((mask == 0) | (mask == 1))):
-        return mask == 1
+    if is_concrete(mask) and xp.isdtype(mask.dtype, "integral"):
+        holds_zeros_and_ones = bool(xp.all((mask == 0) | (mask == 1)))
+        if holds_zeros_and_ones:
+            return mask == 1
     raise DtypeError(f"{function}: `{argument}` must be boolean, got dtype {mask.dtype}.")
 
 

@@ -620,19 +620,21 @@ class GuessedColumns:
         """
         # of all tables; those of other tables are passed over below
         if "prediction" in verdict:
-            own, others = verdict["prediction"], _find_named(self._names, _PREDICTION_WORDS)
+            scored_column = verdict["prediction"]
+            rival_columns = _find_named(self._names, _PREDICTION_WORDS)
         elif "correct" in verdict:
-            own, others = verdict["correct"], list(filter(_says_verdict, self._verdicts))
+            scored_column = verdict["correct"]
+            rival_columns = list(filter(_says_verdict, self._verdicts))
         else:
             return False
         words = _words_in_order(self._name_in_table(column))
-        for other in others:
-            if other == own or self._table_of(other) != self._table_of(own):
+        scored_words = _words_in_order(self._name_in_table(scored_column))
+        for rival in rival_columns:
+            if rival == scored_column or self._table_of(rival) != self._table_of(scored_column):
                 continue
-            own_start, other_start = _different_starts(
-                _words_in_order(self._name_in_table(own)), _words_in_order(self._name_in_table(other))
-            )
-            if own_start and other_start and words[: len(other_start)] == other_start:
+            rival_words = _words_in_order(self._name_in_table(rival))
+            scored_start, rival_start = _different_starts(scored_words, rival_words)
+            if scored_start and rival_start and words[: len(rival_start)] == rival_start:
                 return True
         return False
 
@@ -885,8 +887,9 @@ def _find_equal_rows(labels: Any, predictions: Any) -> np.ndarray:
     if len(labels) != len(predictions):
         return np.zeros(len(labels), bool)
     if isinstance(labels, TextValues):
-        right, given = (as_texts(values.stripped()) for values in (labels, predictions))
-        return (right == given) & (given != "")
+        right_texts = as_texts(labels.stripped())
+        predicted_texts = as_texts(predictions.stripped())
+        return (right_texts == predicted_texts) & (predicted_texts != "")
     return np.asarray(labels == predictions)
 
 
