@@ -171,14 +171,15 @@ class BaseEstimator(NamedTuple):
     factor: float
 
 
-_MULTIPLES = {
-    "2sele": BaseEstimator("sele", 2.0)
-}  # of the paper's tables; all other estimators have no factor
+_BASE_ESTIMATORS: dict[str, BaseEstimator] = {
+    estimator: BaseEstimator(estimator, 1.0) for estimator in ESTIMATORS
+}
+_BASE_ESTIMATORS["2sele"] = BaseEstimator("sele", 2.0)  # of the paper's tables
 
 
 def base_estimator(estimator: str) -> BaseEstimator:
     """The estimator that this one is a multiple of, and the factor: "sele" and 2 for "2sele", else itself and 1."""
-    return _MULTIPLES.get(estimator) or BaseEstimator(estimator, 1.0)
+    return _BASE_ESTIMATORS[estimator]
 
 
 def _harmonic(rows: Rows) -> Array:
