@@ -3,7 +3,7 @@
     python benchmarks/anytime.py                  every table, 2,000 runs a line
     python benchmarks/anytime.py --runs 100 --only equal
 
-Populations are those of coverage.py beside this file. There are 25 looks from 200 to 6,000 samples, each by the factor
+Populations are those of interval_coverage.py beside this file. There are 25 looks from 200 to 6,000 samples, each by the factor
 1.15 later than the one before; the planned size is 6,000.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from coverage import PROFILES, Profile, clustered_sample, interval, pair, table
+from interval_coverage import PROFILES, Profile, clustered_sample, interval, pair, table
 
 from abstain.inference import Difference, paired_difference
 
@@ -89,7 +89,7 @@ def width_ratio(population: str, runs: int, seed: int) -> float:
 
 def interval_ever_wrong(profile: Profile, runs: int, seed: int) -> float:
     """Share of runs in which the interval of AURC, looked at 25 times, ever misses the truth."""
-    from coverage import true_values
+    from interval_coverage import true_values
 
     truth = true_values(profile, None)["aurc", None]
     rng = np.random.default_rng([seed, 2, *profile.name.encode()])

@@ -17,7 +17,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from coverage import Profile, pair, table
+from interval_coverage import Profile, pair, table
 
 from abstain.evaluation import compare, judge, two_sided_level
 

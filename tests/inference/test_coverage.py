@@ -17,7 +17,7 @@ import pytest
 import abstain
 from abstain.inference import interval
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "coverage.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "interval_coverage.py"
 _spec = importlib.util.spec_from_file_location("coverage_by_simulation", SCRIPT)
 sim = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = sim

@@ -16,7 +16,7 @@ import abstain.engines.files
 from abstain.inference import interval
 from abstain.metrics import few_draws as few
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "coverage.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "interval_coverage.py"
 _spec = importlib.util.spec_from_file_location("coverage_of_few", SCRIPT)
 sim = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = sim

@@ -1,7 +1,7 @@
 """Does a 95% interval hold the truth 95% of the time? Seeded simulation, printed as markdown tables.
 
-    python benchmarks/coverage.py                 every table, 10,000 runs a setting
-    python benchmarks/coverage.py --runs 1000 --only clusters paired
+    python benchmarks/interval_coverage.py                 every table, 10,000 runs a setting
+    python benchmarks/interval_coverage.py --runs 1000 --only clusters paired
 
 Confidence has rank b ~ U(0, 1) and the chance of an error is a profile p(b), so every truth is known: the
 loss accepted at coverage c is F(c), the integral of p over the top share c. All intervals are made by the
