@@ -3,8 +3,8 @@
     python benchmarks/anytime.py                  every table, 2,000 runs a line
     python benchmarks/anytime.py --runs 100 --only equal
 
-Populations are those of interval_coverage.py beside this file. There are 25 looks from 200 to 6,000 samples, each by the factor
-1.15 later than the one before; the planned size is 6,000.
+Populations are those of interval_coverage.py beside this file. There are 25 looks from 200 to 6,000 samples, each by
+the factor 1.15 later than the one before; the planned size is 6,000.
 """
 
 from __future__ import annotations
