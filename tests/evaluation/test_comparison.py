@@ -609,3 +609,16 @@ ANSWERS = {name: 1.0 - loss for name, (loss, _) in OWN.items()}
 def test_bad_input_is_told_with_the_model_that_it_is_of(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_a_model_without_any_confidence_of_its_own_is_ranked_last_and_said_nothing_of():
+    rng = np.random.default_rng(0)
+    confidence = rng.random(400)
+    loss = (rng.random(400) < 0.6 * (1 - confidence)).astype(float)
+    nothing = np.zeros(400, dtype=bool)
+    comparison = compare(
+        {"good": (loss, confidence), "silent": (np.ones(400), np.zeros(400))},
+        has_confidence={"good": ~nothing, "silent": nothing},
+    )
+    assert comparison.names == ("good", "silent")
+    assert not any("ranks worse than chance" in note for note in comparison.notes)

@@ -414,14 +414,14 @@ def _only_with_confidence(samples: CheckedSamples, has_own: np.ndarray | None) -
     kept = has_own[is_answered]  # of the answered samples
     weight = samples.answered_weight
     # `weights_of_all` and `clusters` stay: they have entries for samples that abstained, too
-    return _ranked(
-        samples._replace(
-            answered_loss=samples.answered_loss[kept],
-            answered_confidence=samples.answered_confidence[kept],
-            answered_weight=None if weight is None else weight[kept],
-            is_answered=is_answered & has_own,
-        )
+    samples_with_own = samples._replace(
+        answered_loss=samples.answered_loss[kept],
+        answered_confidence=samples.answered_confidence[kept],
+        answered_weight=None if weight is None else weight[kept],
+        is_answered=is_answered & has_own,
+        ranked_by_confidence=None,
     )
+    return _ranked(samples_with_own) if kept.any() else samples_with_own  # nothing cannot be ranked
 
 
 @contextmanager
