@@ -29,22 +29,22 @@ def refuse_unnamed_answers(
     # the columns that the command named: "prediction" (empty without an answer), or "answered" or "abstained" (yes/no)
     for role, name in answer_columns(command).items():
         option = f"-c {role}={display_name(name)}"
-        told_apart = (
+        reason = (
             f"{display_name(rule_file)} was made with {option}, which says which questions have an answer"
         )
         if name not in columns:
             say(
-                f"note: {told_apart}. {display_name(predictions.path)} has no such column, so every row counts as "
+                f"note: {reason}. {display_name(predictions.path)} has no such column, so every row counts as "
                 f"answered."
             )
         elif role != "prediction":
-            raise file_error(predictions.path, f"{told_apart}. Name the column here too: {option}.")
+            raise file_error(predictions.path, f"{reason}. Name the column here too: {option}.")
         else:
             empty_count = _count_empty(columns[name])
             if empty_count:
                 raise file_error(
                     predictions.path,
-                    f"{told_apart}, and {count_noun(empty_count, 'row')} here {'has' if empty_count == 1 else 'have'} "
+                    f"{reason}, and {count_noun(empty_count, 'row')} here {'has' if empty_count == 1 else 'have'} "
                     f"none. Name the column here too: {option}.",
                 )
 

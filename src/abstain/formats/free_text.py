@@ -7,8 +7,8 @@ import numpy as np
 from abstain.errors import DataError
 from abstain.formats.columns import TextValues, has_value
 
-_MIN_ROWS = 20  # from which on so few equal answers are told
-_MAX_SHARE_OF_EQUAL_TEXTS = 0.05
+_MIN_ROWS = 20  # fewer rows are too few to call their texts free
+_MAX_SHARE_OF_EQUAL_TEXTS = 0.05  # up to here, equality with the right answers is taken as chance
 _MIN_WORDS_OF_SENTENCE = 5
 _MIN_LENGTH_OF_SENTENCE = 40  # characters
 

@@ -137,11 +137,11 @@ def warn_of_fitted_rows(function: str, score: Any, confidence: np.ndarray, *, st
     its caller is `stacklevel` calls above the warning: past this function, the public one and its check of arguments.
     """
     # in words, such as "about 40 of 840 rows"; "" for none
-    known = score.count_fitted_rows(confidence[~np.isnan(confidence)]) if is_learned(score) else ""
-    if known:
+    fitted_rows = score.count_fitted_rows(confidence[~np.isnan(confidence)]) if is_learned(score) else ""
+    if fitted_rows:
         warnings.warn(
-            f"{function}: {known} are rows that the learned confidence was fitted on, so a check of them flatters the "
-            f"rule. Check other rows.",
+            f"{function}: {fitted_rows} are rows that the learned confidence was fitted on, so a check of them flatters "
+            f"the rule. Check other rows.",
             AbstainWarning,
             stacklevel=stacklevel,
         )
