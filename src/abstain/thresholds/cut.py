@@ -140,8 +140,8 @@ def warn_of_fitted_rows(function: str, score: Any, confidence: np.ndarray, *, st
     fitted_rows = score.count_fitted_rows(confidence[~np.isnan(confidence)]) if is_learned(score) else ""
     if fitted_rows:
         warnings.warn(
-            f"{function}: {fitted_rows} are rows that the learned confidence was fitted on, so a check of them flatters "
-            f"the rule. Check other rows.",
+            f"{function}: {fitted_rows} are rows that the learned confidence was fitted on, so a check of them "
+            f"flatters the rule. Check other rows.",
             AbstainWarning,
             stacklevel=stacklevel,
         )
